@@ -1,0 +1,73 @@
+package backends
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The errors of every driver; test for them with errors.Is. Any other error is
+// an unknown outcome.
+var (
+	ErrHeld     = errors.New("the key is taken")    // comes as *HeldError
+	ErrLost     = errors.New("the hold is gone")    // by the store's own word: final
+	ErrStale    = errors.New("stale fencing token") // comes as *StaleError
+	ErrNotFound = errors.New("not found")
+	ErrDone     = errors.New("this run has succeeded")        // comes as *DoneError
+	ErrRefused  = errors.New("the store refuses the request") // certainly not applied, and no use trying again; comes as *RefusedError
+)
+
+// HeldError says who is in the way. errors.Is(err, ErrHeld) is true.
+type HeldError struct {
+	Key        string
+	AsOf       time.Time     // the store's clock when it was read
+	Holders    []Claim       // who holds or cools now; empty where the next in line hasn't taken its turn yet
+	Next       *Claim        // the first in line, where nobody holds
+	Waiters    int           // places in line, ours not counted
+	Ahead      int           // those of them that are in front of us
+	RetryAfter time.Duration // until the claim in front ends unless it is renewed; zero: unknown
+	Seen       any           // the driver's own, for Waiter
+}
+
+func (e *HeldError) Error() string { return fmt.Sprintf("%q is taken", e.Key) }
+
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// StaleError says which token came before. errors.Is(err, ErrStale) is true.
+type StaleError struct {
+	Resource       string
+	Token, Highest Token
+}
+
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("token %d is stale for %q, which has seen %d", e.Token, e.Resource, e.Highest)
+}
+
+func (e *StaleError) Is(target error) bool { return target == ErrStale }
+
+// DoneError names the run that succeeded. errors.Is(err, ErrDone) is true.
+type DoneError struct {
+	Key   string
+	Entry Entry
+}
+
+func (e *DoneError) Error() string { return fmt.Sprintf("%q has succeeded as %q", e.Key, e.Entry.Run) }
+
+func (e *DoneError) Is(target error) bool { return target == ErrDone }
+
+// RefusedError says why the store refuses. errors.Is(err, ErrRefused) is true.
+type RefusedError struct {
+	Err  error  // without secrets
+	Hint string // what the user can do about it; may be empty
+}
+
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
+
+// Refuse is a *RefusedError with a formatted message.
+func Refuse(hint, format string, args ...any) error {
+	return &RefusedError{Err: fmt.Errorf(format, args...), Hint: hint}
+}

@@ -1,0 +1,78 @@
+package backends
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// Waiter is implemented by stores that can say when a line may have moved.
+type Waiter interface {
+	// Wait returns nil when the line may have moved since the answer held, and
+	// ctx's error when ctx ends first. It is a hint: it grants nothing, may come
+	// for nothing, and may not come at all, so the caller bounds it.
+	Wait(ctx context.Context, held *HeldError) error
+}
+
+// Register is implemented by stores that remember the highest token that each
+// resource has seen.
+type Register interface {
+	// Admit records token for the resource, in one atomic step. A *StaleError
+	// says that a larger one came before; an equal one is admitted.
+	Admit(ctx context.Context, resource string, token Token) error
+	// Highest is the largest token admitted. ErrNotFound: none was.
+	Highest(ctx context.Context, resource string) (Token, error)
+	// Reset sets the resource's highest token. Only with down does it lower it;
+	// otherwise lowering is a *StaleError.
+	Reset(ctx context.Context, resource string, to Token, down bool) error
+}
+
+// Ledger is implemented by stores that remember which runs have succeeded.
+type Ledger interface {
+	// Completed looks a run up. ErrNotFound: it has not succeeded, or was forgotten.
+	Completed(ctx context.Context, key, run string) (Entry, error)
+	// Complete records the success of lease.Run for lease.Keep, and proves the
+	// hold in the same atomic step. ErrLost: nothing was recorded.
+	Complete(ctx context.Context, lease Lease) error
+	// Entries lists the key's completed runs, oldest first. It ends after the
+	// first error.
+	Entries(ctx context.Context, key string) iter.Seq2[Entry, error]
+	// Forget drops a completed run. ErrNotFound: there was none.
+	Forget(ctx context.Context, key, run string) error
+}
+
+// Entry is one completed run of a key.
+type Entry struct {
+	Run     string    `json:"run"`
+	Token   Token     `json:"token"`
+	Owner   Owner     `json:"owner"`
+	At      time.Time `json:"at"`               // the store's clock
+	Forgets time.Time `json:"forgets,omitzero"` // zero: kept for ever
+}
+
+// Once names a run that isn't repeated once its success is recorded: by a fixed
+// ID, or by the aligned period in which the grant falls.
+type Once struct {
+	ID   string         // the run's ID; empty: by Per
+	Per  Period         // zero: by ID
+	Lead time.Duration  // a period begins this long before its aligned time, so that clocks this far apart agree
+	Zone *time.Location // for periods of a day and longer; nil: UTC
+	Keep time.Duration  // how long a success is kept; zero: for ever, or two periods with Per
+}
+
+// As finds the optional interface T in b or in what b decorates: a decorator
+// has a method Unwrap() Backend.
+func As[T any](b Backend) (T, bool) {
+	for b != nil {
+		if t, ok := b.(T); ok {
+			return t, true
+		}
+		u, ok := b.(interface{ Unwrap() Backend })
+		if !ok {
+			break
+		}
+		b = u.Unwrap()
+	}
+	var none T
+	return none, false
+}

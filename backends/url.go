@@ -1,0 +1,172 @@
+package backends
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Hidden stands in a URL where a secret was left out.
+const Hidden = "***"
+
+// DefaultPrefix is the ?prefix= of a URL that has none.
+const DefaultPrefix = "flockd"
+
+// DefaultTimeout is the ?timeout= of a URL that has none: how long one request
+// to the store may last.
+const DefaultTimeout = 5 * time.Second
+
+// URL is a store's address. Unlike net/url's it bears a list of hosts, and its
+// parser never repeats the text that it can't read, which may hold a password.
+type URL struct {
+	Scheme   string
+	User     string
+	Password string // decoded; empty: none
+	Host     string // the whole authority after '@': one host or a list
+	Path     string // decoded, with its leading slash after an authority
+	Query    url.Values
+	rooted   bool // "//" followed the scheme
+}
+
+// ParseURL parses SCHEME:[//[USER[:PASSWORD]@]HOSTS][PATH][?QUERY].
+func ParseURL(raw string) (*URL, error) {
+	scheme, rest, ok := strings.Cut(raw, ":")
+	if !ok || scheme == "" || strings.ContainsAny(scheme, "/@?") {
+		return nil, errors.New("a backend is a URL: SCHEME:…, for example sqlite: or redis://host:6379/0")
+	}
+	u := &URL{Scheme: scheme}
+	rest, query, _ := strings.Cut(rest, "?")
+	var err error
+	if u.Query, err = url.ParseQuery(query); err != nil {
+		return nil, fmt.Errorf("the options of the %s: URL can't be read", scheme)
+	}
+	if after, ok := strings.CutPrefix(rest, "//"); ok {
+		u.rooted = true
+		authority := after
+		if i := strings.IndexByte(after, '/'); i >= 0 {
+			authority, rest = after[:i], after[i:]
+		} else {
+			rest = ""
+		}
+		if err := u.parseAuthority(authority); err != nil {
+			return nil, err
+		}
+	}
+	if u.Path, err = url.PathUnescape(rest); err != nil {
+		return nil, fmt.Errorf("the path of the %s: URL has a wrong %% escape", scheme)
+	}
+	return u, nil
+}
+
+func (u *URL) parseAuthority(authority string) error {
+	i := strings.LastIndexByte(authority, '@')
+	u.Host = authority[i+1:]
+	if i < 0 {
+		return nil
+	}
+	user, password, _ := strings.Cut(authority[:i], ":")
+	var err1, err2 error
+	u.User, err1 = url.PathUnescape(user)
+	u.Password, err2 = url.PathUnescape(password)
+	if err1 != nil || err2 != nil {
+		return fmt.Errorf("the user or password of the %s: URL has a wrong %% escape", u.Scheme)
+	}
+	return nil
+}
+
+// secretOption reports whether an option of this name holds a secret.
+func secretOption(name string) bool {
+	name = strings.ToLower(name)
+	switch name[strings.LastIndexAny(name, "-_")+1:] {
+	case "password", "passwd", "pass", "secret", "token":
+		return true
+	}
+	return false
+}
+
+// Secret reports whether the URL holds a secret.
+func (u *URL) Secret() bool {
+	for name := range u.Query {
+		if secretOption(name) {
+			return true
+		}
+	}
+	return u.Password != ""
+}
+
+// HasHidden reports whether the URL has lost a secret: it can't be used.
+func (u *URL) HasHidden() bool {
+	for _, values := range u.Query {
+		for _, v := range values {
+			if v == Hidden {
+				return true
+			}
+		}
+	}
+	return u.Password == Hidden
+}
+
+// String is the URL with Hidden for each secret.
+func (u *URL) String() string {
+	var b strings.Builder
+	b.WriteString(u.Scheme + ":")
+	if u.rooted {
+		b.WriteString("//")
+		if u.User != "" || u.Password != "" {
+			b.WriteString(url.PathEscape(u.User))
+			if u.Password != "" {
+				b.WriteString(":" + Hidden)
+			}
+			b.WriteByte('@')
+		}
+		b.WriteString(u.Host)
+	}
+	b.WriteString((&url.URL{Path: u.Path}).EscapedPath())
+	query := url.Values{}
+	for name, values := range u.Query {
+		query[name] = values
+		if secretOption(name) {
+			query[name] = []string{Hidden}
+		}
+	}
+	if len(query) > 0 {
+		b.WriteString("?" + strings.ReplaceAll(query.Encode(), url.QueryEscape(Hidden), Hidden))
+	}
+	return b.String()
+}
+
+// Prefix is ?prefix=.
+func (u *URL) Prefix() string { return cmp.Or(u.Query.Get("prefix"), DefaultPrefix) }
+
+// Timeout is ?timeout=, a Go duration above zero.
+func (u *URL) Timeout() (time.Duration, error) {
+	text := u.Query.Get("timeout")
+	if text == "" {
+		return DefaultTimeout, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("?timeout=%s is no duration such as 5s", text)
+	}
+	return d, nil
+}
+
+// CheckOptions refuses an option that is none of known, nor prefix or timeout,
+// and one that is given twice.
+func (u *URL) CheckOptions(known ...string) error {
+	known = append(known, "prefix", "timeout")
+	for name, values := range u.Query {
+		found := slices.Contains(known, name)
+		switch {
+		case !found:
+			return fmt.Errorf("a %s: URL has no option %q; it has %s", u.Scheme, name, strings.Join(known, ", "))
+		case len(values) > 1:
+			return fmt.Errorf("option %q of the %s: URL is given twice", name, u.Scheme)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,3 @@
+module flockd
+
+go 1.26

@@ -1,0 +1,106 @@
+package runner
+
+import (
+	"log/slog"
+	"os"
+	"syscall"
+	"time"
+
+	"flockd/backends"
+)
+
+// Forever as Options.Wait stands in line until the context ends.
+const Forever time.Duration = -1
+
+// DefaultGrace as Options.Grace takes the default of the TTL that was granted.
+const DefaultGrace time.Duration = -1
+
+// OnLost says what happens to the command when its lease can't be proven any more.
+type OnLost string
+
+const (
+	Kill OnLost = "kill" // TERM, then KILL, before the lease ends
+	Warn OnLost = "warn" // Options.WarnSignal, and let it run on
+)
+
+// OnUnavailable says what to do when the store is out of reach before the start.
+type OnUnavailable string
+
+const (
+	Fail        OnUnavailable = "fail"
+	Skip        OnUnavailable = "skip"
+	RunUnlocked OnUnavailable = "run" // without the lock, and without a token
+)
+
+// Options describe one run of a command under a lock.
+type Options struct {
+	Backend backends.Backend
+	Request backends.Request // but Place, which Run sets
+
+	Wait     time.Duration // how long to stand in line; 0: not at all; Forever
+	Patience time.Duration // how long the store may stay out of reach, if Wait isn't longer; 0: 5 s
+	Chain    []string      // IDs of the enclosing holds, outermost first: Run never waits behind one of them
+
+	Command    Command
+	Grace      time.Duration // between TERM and KILL; 0: none; DefaultGrace
+	MaxRuntime time.Duration // TERM, then KILL (Grace or 10 s later), after this long; 0: no limit
+	OnLost     OnLost
+	WarnSignal syscall.Signal // for Warn
+
+	OnUnavailable OnUnavailable
+
+	Signals <-chan os.Signal // passed to the command; before it runs HUP, INT and TERM give up the place in line
+	Log     *slog.Logger
+
+	OnWait  func(*backends.HeldError)  // called with each answer that keeps us in line; may be nil
+	OnGrant func(backends.Lease) error // called before the command starts; its error gives the lease back; may be nil
+	OnStart func()                     // called once the command runs; may be nil
+}
+
+// Command is what to run. Its files are handed over as they are, without a
+// copying goroutine in between.
+type Command struct {
+	Path    string   // absolute or with a slash: looked up already
+	Args    []string // with the name first
+	Env     []string // the environment to start from; Run adds its own variables, which win
+	Backend string   // FLOCKD_BACKEND for the command
+	Stdin   *os.File
+	Stdout  *os.File
+	Stderr  *os.File
+}
+
+// Class names how a run came out.
+type Class string
+
+const (
+	Finished    Class = "finished"    // it ran under the lock from start to end
+	Skipped     Class = "skipped"     // the key is taken: Result.Held
+	Done        Class = "done"        // this run has succeeded before: Result.Err is a *backends.DoneError
+	Lost        Class = "lost"        // the lease was lost while it ran, or its success could not be recorded: Result.Err
+	Unavailable Class = "unavailable" // the store could not be reached or refused: Result.Err; the command did not run
+	MaxRuntime  Class = "max-runtime" // it was stopped after Options.MaxRuntime
+	NotStarted  Class = "not-started" // the command could not be executed: Result.Err
+	Nested      Class = "nested"      // it would wait behind a hold of its own chain: Result.Held
+	BadGrace    Class = "bad-grace"   // Grace doesn't fit the TTL that was granted: Result.Err
+	Interrupted Class = "interrupted" // Result.Signal came while it stood in line
+	Internal    Class = "internal"    // a fault in flockd: Result.Err
+)
+
+// Result is how a run came out.
+type Result struct {
+	Class    Class
+	Lease    backends.Lease      // zero: none was granted
+	Exit     Exit                // zero: the command did not run
+	Held     *backends.HeldError // who is in the way, with Skipped and Nested
+	Signal   syscall.Signal      // the signal that ended the wait, or that came to us and that the command died of
+	Unlocked bool                // it ran without the lock: RunUnlocked
+	Err      error
+}
+
+// Exit is how the command ended. Times are wall clock, for display only.
+type Exit struct {
+	Code    int            // 0 to 255; 128+N where signal N ended it
+	Signal  syscall.Signal // 0: it ended by itself
+	Started time.Time
+	Ended   time.Time
+}
