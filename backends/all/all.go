@@ -1,0 +1,42 @@
+// Package all knows every driver that this build has, by URL scheme. Each
+// driver has a file here and a build tag that leaves it out: -tags no_sqlite.
+package all
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"flockd/backends"
+)
+
+// An opener connects to the store at u. It may put off the first request to it.
+type opener func(ctx context.Context, u *backends.URL) (backends.Backend, error)
+
+var (
+	openers = map[string]opener{} // by scheme, filled in by the drivers' files
+	missing = map[string]bool{}   // schemes that this build was made without
+)
+
+// Open connects to the store at u. It is *backends.RefusedError if no driver of this
+// build serves the URL's scheme, or if the driver refuses.
+func Open(ctx context.Context, u *backends.URL) (backends.Backend, error) {
+	open := openers[u.Scheme]
+	switch {
+	case open != nil:
+		return open(ctx, u)
+	case missing[u.Scheme]:
+		return nil, &UnknownSchemeError{fmt.Sprintf("this build has no %s", u.Scheme)}
+	}
+	return nil, &UnknownSchemeError{fmt.Sprintf("no backend %q: this build has %s", u.Scheme, strings.Join(Schemes(), ", "))}
+}
+
+// Schemes lists what this build has.
+func Schemes() []string { return slices.Sorted(maps.Keys(openers)) }
+
+// UnknownSchemeError says that no driver of this build serves a URL.
+type UnknownSchemeError struct{ text string }
+
+func (e *UnknownSchemeError) Error() string { return e.text }

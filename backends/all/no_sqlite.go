@@ -1,0 +1,5 @@
+//go:build !cgo || no_sqlite
+
+package all
+
+func init() { missing["sqlite"] = true }
