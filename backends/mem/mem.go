@@ -1,0 +1,195 @@
+// Package mem keeps the locks of one process in memory. It is the contract of
+// package backends in its shortest form: the other drivers are measured against
+// it, and the runner is tested with it. It tells time by time.Now alone, so it
+// works in a testing/synctest bubble.
+package mem
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"flockd/backends"
+)
+
+// Store is a backend that all its users share; there is nothing to connect to.
+type Store struct {
+	mu      sync.Mutex
+	records map[string]*record // by key
+	highest map[string]backends.Token
+}
+
+var _ interface {
+	backends.Backend
+	backends.Waiter
+	backends.Register
+	backends.Ledger
+} = (*Store)(nil)
+
+// New makes an empty store.
+func New() *Store {
+	return &Store{records: map[string]*record{}, highest: map[string]backends.Token{}}
+}
+
+// Traits: leases are exact, any caller may speak for an ID.
+func (s *Store) Traits() backends.Traits {
+	return backends.Traits{Clock: backends.Monotonic, Portable: true, Outlives: true}
+}
+
+// Close does nothing: the locks stay for whoever else has the store.
+func (s *Store) Close() error { return nil }
+
+// begin locks the store and brings the record of key up to now.
+func (s *Store) begin(ctx context.Context, key string) (r *record, now time.Time, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, now, err
+	}
+	s.mu.Lock()
+	r, now = s.records[key], time.Now()
+	if r == nil {
+		r = &record{forbidden: map[string]bool{}, changed: make(chan struct{})}
+		s.records[key] = r
+	}
+	r.settle(now)
+	return r, now, nil
+}
+
+func (s *Store) Acquire(ctx context.Context, req backends.Request) (backends.Lease, error) {
+	if err := check(req); err != nil {
+		return backends.Lease{}, err
+	}
+	r, now, err := s.begin(ctx, req.Key)
+	if err != nil {
+		return backends.Lease{}, err
+	}
+	defer s.mu.Unlock()
+	if r.forbidden[req.ID] {
+		return backends.Lease{}, backends.ErrLost
+	}
+	place := r.place(req.ID)
+	if place >= 0 && r.line[place].State == backends.Holding {
+		return r.line[place].extend(now, req.TTL), nil
+	}
+	if entry, done := r.succeeded(req.Once, now); done {
+		r.remove(place)
+		return backends.Lease{}, &backends.DoneError{Key: req.Key, Entry: entry}
+	}
+	if place < 0 {
+		place = len(r.line)
+		r.line = append(r.line, newClaim(req, now))
+	}
+	if c := r.line[place]; c.State == backends.Waiting && backends.Fits(c.Claim, r.front(place)) {
+		return r.grant(place, req, now), nil
+	}
+	held := r.held(place, req.Key, now)
+	r.line[place].wait(now, req.Place)
+	r.settle(now) // a claim that takes no place is gone at once
+	return backends.Lease{}, held
+}
+
+func (s *Store) Renew(ctx context.Context, lease backends.Lease) (backends.Renewal, error) {
+	r, now, err := s.begin(ctx, lease.Key)
+	if err != nil {
+		return backends.Renewal{}, err
+	}
+	defer s.mu.Unlock()
+	c := r.holding(lease.ID)
+	if c == nil {
+		return backends.Renewal{}, backends.ErrLost
+	}
+	c.extend(now, lease.TTL)
+	return backends.Renewal{TTL: lease.TTL, Notice: c.Notice}, nil
+}
+
+func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Outcome) error {
+	r, now, err := s.begin(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	place, known := r.place(id), r.forbidden[id]
+	r.forbidden[id] = true
+	switch {
+	case place < 0 || known || r.line[place].State == backends.Cooling:
+		return backends.ErrLost
+	case r.line[place].State == backends.Waiting:
+		r.remove(place)
+		return nil
+	}
+	r.end(place, outcome, now)
+	return nil
+}
+
+func (s *Store) Ask(ctx context.Context, key, id string, notice backends.Notice) error {
+	r, _, err := s.begin(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	place := r.place(id)
+	if place < 0 {
+		return backends.ErrNotFound
+	}
+	if notice.Force {
+		r.forbidden[id] = true
+		r.remove(place)
+		return nil
+	}
+	r.line[place].Notice = notice
+	return nil
+}
+
+func (s *Store) Inspect(ctx context.Context, key string) (backends.Status, error) {
+	r, now, err := s.begin(ctx, key)
+	if err != nil {
+		return backends.Status{}, err
+	}
+	defer s.mu.Unlock()
+	return backends.Status{
+		Key: key, AsOf: now, Line: r.front(len(r.line)),
+		LastToken: r.lastToken, Last: r.last, LastSuccess: r.lastSuccess,
+	}, nil
+}
+
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[backends.Status, error] {
+	return func(yield func(backends.Status, error) bool) {
+		for _, key := range s.keys(prefix) {
+			status, err := s.Inspect(ctx, key)
+			if err == nil && len(status.Line) == 0 && status.Last == nil {
+				continue
+			}
+			if !yield(status, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) keys(prefix string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys := slices.Sorted(maps.Keys(s.records))
+	return slices.DeleteFunc(keys, func(key string) bool { return !strings.HasPrefix(key, prefix) })
+}
+
+// check refuses what makes no sense.
+func check(req backends.Request) error {
+	if err := backends.CheckKey(req.Key); err != nil {
+		return &backends.RefusedError{Err: err}
+	}
+	switch {
+	case req.ID == "":
+		return backends.Refuse("", "a request needs an ID")
+	case req.TTL <= 0:
+		return backends.Refuse("", "a TTL of %v", req.TTL)
+	case req.Mode == backends.Slots && req.Slots < 1:
+		return backends.Refuse("", "%d slots", req.Slots)
+	case req.Mode != backends.Exclusive && req.Mode != backends.Shared && req.Mode != backends.Slots:
+		return backends.Refuse("", "unknown mode %q", req.Mode)
+	}
+	return nil
+}

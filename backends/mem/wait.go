@@ -1,0 +1,95 @@
+package mem
+
+import (
+	"context"
+	"time"
+
+	"flockd/backends"
+)
+
+// A watch is what a waiter waits for: the departure of the claims that it saw
+// in its way, or of the one whose own turn must come first.
+type watch struct {
+	states map[string]backends.State // by ID, as they were
+	grants bool                      // the grant of one counts too
+	ends   time.Time                 // when the first of them ends by itself
+}
+
+// watch picks what the claim at place waits for, so that one hand-over wakes
+// one waiter: Exclusive the claim in front; Shared the nearest in front that is
+// not Shared; Slots, if first of the waiters, any holder's departure, or else
+// the turn of the waiter in front.
+func (r *record) watch(place int) watch {
+	c, front := r.line[place], r.line[:place]
+	w := watch{states: map[string]backends.State{}}
+	for i := len(front) - 1; i >= 0; i-- {
+		f := front[i]
+		switch c.Mode {
+		case backends.Shared:
+			if f.Mode == backends.Shared {
+				continue
+			}
+		case backends.Slots:
+			if f.State != backends.Waiting {
+				w.see(f)
+				continue
+			}
+			w = watch{states: map[string]backends.State{}, grants: f.Mode == backends.Slots}
+		}
+		w.see(f)
+		return w
+	}
+	if len(w.states) == 0 { // nobody is in front: a hold of ours that cools
+		w.see(c)
+	}
+	return w
+}
+
+func (w *watch) see(c *claim) {
+	w.states[c.ID] = c.State
+	if w.ends.IsZero() || c.Expires.Before(w.ends) {
+		w.ends = c.Expires
+	}
+}
+
+// over reports whether one of the claims has left the line, or has ended and cools.
+func (w *watch) over(r *record) bool {
+	now := map[string]backends.State{}
+	for _, c := range r.line {
+		now[c.ID] = c.State
+	}
+	for id, was := range w.states {
+		is := now[id]
+		granted := was == backends.Waiting && is == backends.Holding
+		if is != was && (w.grants || !granted) {
+			return true
+		}
+	}
+	return false
+}
+
+// Wait returns when the claim that was in the way has left the line, been granted
+// where that matters, or begun to cool. It doesn't return for a claim that
+// expires: held.RetryAfter tells when that is.
+func (s *Store) Wait(ctx context.Context, held *backends.HeldError) error {
+	w, ok := held.Seen.(watch)
+	if !ok {
+		return backends.Refuse("", "an answer of another store")
+	}
+	for {
+		r, _, err := s.begin(ctx, held.Key)
+		if err != nil {
+			return err
+		}
+		over, changed := w.over(r), r.changed
+		s.mu.Unlock()
+		if over {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
