@@ -71,3 +71,12 @@ func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
 func Refuse(hint, format string, args ...any) error {
 	return &RefusedError{Err: fmt.Errorf(format, args...), Hint: hint}
 }
+
+// URLError says what is wrong with a store's URL, without repeating its secrets.
+// It is the user's mistake: no store was asked.
+type URLError struct{ text string }
+
+func (e *URLError) Error() string { return e.text }
+
+// BadURL is a *URLError with a formatted message.
+func BadURL(format string, args ...any) error { return &URLError{fmt.Sprintf(format, args...)} }

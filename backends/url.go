@@ -2,8 +2,6 @@ package backends
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -36,13 +34,13 @@ type URL struct {
 func ParseURL(raw string) (*URL, error) {
 	scheme, rest, ok := strings.Cut(raw, ":")
 	if !ok || scheme == "" || strings.ContainsAny(scheme, "/@?") {
-		return nil, errors.New("a backend is a URL: SCHEME:…, for example sqlite: or redis://host:6379/0")
+		return nil, BadURL("a backend is a URL: SCHEME:…, for example sqlite: or redis://host:6379/0")
 	}
 	u := &URL{Scheme: scheme}
 	rest, query, _ := strings.Cut(rest, "?")
 	var err error
 	if u.Query, err = url.ParseQuery(query); err != nil {
-		return nil, fmt.Errorf("the options of the %s: URL can't be read", scheme)
+		return nil, BadURL("the options of the %s: URL can't be read", scheme)
 	}
 	if after, ok := strings.CutPrefix(rest, "//"); ok {
 		u.rooted = true
@@ -57,7 +55,7 @@ func ParseURL(raw string) (*URL, error) {
 		}
 	}
 	if u.Path, err = url.PathUnescape(rest); err != nil {
-		return nil, fmt.Errorf("the path of the %s: URL has a wrong %% escape", scheme)
+		return nil, BadURL("the path of the %s: URL has a wrong %% escape", scheme)
 	}
 	return u, nil
 }
@@ -73,7 +71,7 @@ func (u *URL) parseAuthority(authority string) error {
 	u.User, err1 = url.PathUnescape(user)
 	u.Password, err2 = url.PathUnescape(password)
 	if err1 != nil || err2 != nil {
-		return fmt.Errorf("the user or password of the %s: URL has a wrong %% escape", u.Scheme)
+		return BadURL("the user or password of the %s: URL has a wrong %% escape", u.Scheme)
 	}
 	return nil
 }
@@ -150,7 +148,7 @@ func (u *URL) Timeout() (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("?timeout=%s is no duration such as 5s", text)
+		return 0, BadURL("?timeout=%s is no duration such as 5s", text)
 	}
 	return d, nil
 }
@@ -163,9 +161,9 @@ func (u *URL) CheckOptions(known ...string) error {
 		found := slices.Contains(known, name)
 		switch {
 		case !found:
-			return fmt.Errorf("a %s: URL has no option %q; it has %s", u.Scheme, name, strings.Join(known, ", "))
+			return BadURL("a %s: URL has no option %q; it has %s", u.Scheme, name, strings.Join(known, ", "))
 		case len(values) > 1:
-			return fmt.Errorf("option %q of the %s: URL is given twice", name, u.Scheme)
+			return BadURL("option %q of the %s: URL is given twice", name, u.Scheme)
 		}
 	}
 	return nil

@@ -4,7 +4,6 @@ package all
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -20,23 +19,18 @@ var (
 	missing = map[string]bool{}   // schemes that this build was made without
 )
 
-// Open connects to the store at u. It is *backends.RefusedError if no driver of this
-// build serves the URL's scheme, or if the driver refuses.
+// Open connects to the store at u. A *backends.URLError says that no driver of
+// this build serves it, or that the driver can't read it.
 func Open(ctx context.Context, u *backends.URL) (backends.Backend, error) {
 	open := openers[u.Scheme]
 	switch {
 	case open != nil:
 		return open(ctx, u)
 	case missing[u.Scheme]:
-		return nil, &UnknownSchemeError{fmt.Sprintf("this build has no %s", u.Scheme)}
+		return nil, backends.BadURL("this build has no %s", u.Scheme)
 	}
-	return nil, &UnknownSchemeError{fmt.Sprintf("no backend %q: this build has %s", u.Scheme, strings.Join(Schemes(), ", "))}
+	return nil, backends.BadURL("no backend is called %q: this build has %s", u.Scheme, strings.Join(Schemes(), ", "))
 }
 
 // Schemes lists what this build has.
 func Schemes() []string { return slices.Sorted(maps.Keys(openers)) }
-
-// UnknownSchemeError says that no driver of this build serves a URL.
-type UnknownSchemeError struct{ text string }
-
-func (e *UnknownSchemeError) Error() string { return e.text }

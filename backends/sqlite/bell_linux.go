@@ -1,0 +1,65 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A bell wakes waiting processes of this host: a page of futex words, mapped by
+// everybody who uses the database, in a file beside it. Each place in line has the
+// word of its number modulo their count. Ringing a word changes it and wakes
+// whoever sleeps on it, so a ring between a look at the word and the sleep isn't
+// missed, nothing is left behind by a process that dies, and it works between
+// containers that share the folder. Two places on one word wake each other for
+// nothing, which a hint may do.
+type bell struct{ words *[bellWords]atomic.Uint32 }
+
+const (
+	bellWords = 1024
+	bellSize  = bellWords * 4
+
+	futexWait = 0         // FUTEX_WAIT of futex(2), shared between processes
+	futexWake = 1         // FUTEX_WAKE
+	all       = 1<<31 - 1 // as many as sleep
+)
+
+func openBell(path string) (*bell, error) {
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	if err := unix.Ftruncate(fd, bellSize); err != nil {
+		return nil, &os.PathError{Op: "truncate", Path: path, Err: err}
+	}
+	page, err := unix.Mmap(fd, 0, bellSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map %s: %w", path, err)
+	}
+	return &bell{(*[bellWords]atomic.Uint32)(unsafe.Pointer(&page[0]))}, nil
+}
+
+func (b *bell) word(seq int64) *atomic.Uint32 { return &b.words[uint64(seq)%bellWords] }
+
+// ring wakes who waits at seq.
+func (b *bell) ring(seq int64) {
+	w := b.word(seq)
+	w.Add(1)
+	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWake, all, 0, 0, 0)
+}
+
+// wait returns once the word of seq isn't seen any more, or ctx ended. The sleep
+// holds a thread; ctx ends it by ringing.
+func (b *bell) wait(ctx context.Context, seq int64, seen uint32) error {
+	defer context.AfterFunc(ctx, func() { b.ring(seq) })()
+	w := b.word(seq)
+	for w.Load() == seen && ctx.Err() == nil {
+		unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWait, uintptr(seen), 0, 0, 0)
+	}
+	return ctx.Err()
+}

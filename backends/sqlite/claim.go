@@ -1,0 +1,88 @@
+package sqlite
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"flockd/backends"
+)
+
+// claim is a row of the table claims, in the order of its columns.
+type claim struct {
+	seq                                        int64
+	v                                          int
+	prefix, key, id                            string
+	state                                      backends.State
+	mode                                       backends.Mode
+	slots, slot                                int
+	token                                      backends.Token
+	clock                                      clock
+	asked, granted, renewed, expires, keptTill int64
+	owner, notice                              string
+}
+
+// scan reads a claim, and refuses one of a newer version.
+func scan(row interface{ Scan(...any) error }) (*claim, error) {
+	var c claim
+	err := row.Scan(&c.seq, &c.v, &c.prefix, &c.key, &c.id, &c.state, &c.mode, &c.slots, &c.slot,
+		&c.token, &c.clock.boot, &c.clock.timens, &c.asked, &c.granted, &c.renewed, &c.expires, &c.keptTill,
+		&c.owner, &c.notice)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case c.v > backends.RecordVersion:
+		return nil, newer("line", c.key, c.v)
+	}
+	return &c, nil
+}
+
+// leased reports whether the claim's lease or place hasn't run out.
+func (c *claim) leased(by clock, now int64) bool { return c.clock == by && now < c.expires }
+
+// live reports whether the claim still has its place in the line. It fails for
+// one made under a clock that can't be compared with ours.
+func (c *claim) live(by clock, now int64) (bool, error) {
+	switch {
+	case c.clock.boot != by.boot:
+		return false, nil // whoever made it is gone with that boot
+	case c.clock != by:
+		return false, backends.Refuse("run both in one time namespace, or use a store that has a clock of its own",
+			"a claim on %q was made in another time namespace, whose clock can't be compared with ours", c.key)
+	}
+	return now < max(c.expires, c.keptTill), nil
+}
+
+// public is the claim as others see it. Instants are shown by the wall clock as it
+// is now, so that a clock which was set since doesn't tell a wrong age.
+func (c *claim) public(now int64, wall time.Time) backends.Claim {
+	at := func(mono int64) time.Time {
+		if mono == 0 {
+			return time.Time{}
+		}
+		return wall.Add(time.Duration(mono - now))
+	}
+	b := backends.Claim{
+		ID: c.id, State: c.state, Mode: c.mode, Slots: c.slots, Slot: c.slot, Token: c.token,
+		Asked: at(c.asked), Granted: at(c.granted), Renewed: at(c.renewed), Expires: at(max(c.expires, c.keptTill)),
+	}
+	if b.State == backends.Holding && now >= c.expires {
+		b.State = backends.Cooling // its holder is gone without a word
+	}
+	json.Unmarshal([]byte(c.owner), &b.Owner) // for display only: what can't be read is left out
+	b.Notice = c.told()
+	return b
+}
+
+// encode is v as JSON text; v is one of our own plain types.
+func encode(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("sqlite: %v", err))
+	}
+	return string(text)
+}

@@ -1,0 +1,209 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"flockd/backends"
+)
+
+// rootFile is the default database of root; other users have one in their state
+// folder.
+const rootFile = "/var/lib/flockd/flockd.db"
+
+// locate is the absolute path of the database at u.
+func locate(u *backends.URL) (string, error) {
+	if err := u.CheckOptions(); err != nil {
+		return "", err
+	}
+	if u.Host != "" || u.User != "" {
+		return "", backends.BadURL("sqlite: has no host: an absolute path takes three slashes, as in sqlite:///var/lib/flockd/flockd.db")
+	}
+	switch {
+	case u.Path != "":
+		return filepath.Abs(u.Path)
+	case os.Geteuid() == 0:
+		return rootFile, nil
+	}
+	state := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(state) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", backends.BadURL("sqlite: finds no home for its file: set HOME, or name a file as in sqlite:///path/flockd.db")
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(state, "flockd", "flockd.db"), nil
+}
+
+// prepare makes the folder and an empty file where they are missing, private to
+// the user, and refuses what could not be relied on.
+func prepare(path string) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return backends.Refuse("name a file elsewhere with --backend sqlite:///…", "the folder of the database can't be made: %w", err)
+	}
+	if err := checkFileSystem(dir); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	switch {
+	case err == nil:
+		return f.Close()
+	case errors.Is(err, fs.ErrExist):
+		return checkFile(path)
+	}
+	return backends.Refuse("name a file elsewhere with --backend sqlite:///…", "the database can't be made: %w", err)
+}
+
+// checkFile refuses a file that isn't ours to trust. SQLite names the log after
+// the path, so a second name of the file would have a second log.
+func checkFile(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return backends.Refuse("", "the database can't be read: %w", err)
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	switch {
+	case info.IsDir():
+		return backends.Refuse("name the file in it, as in sqlite://"+filepath.Join(path, "flockd.db"), "%s is a folder", path)
+	case !info.Mode().IsRegular():
+		return backends.Refuse("", "%s is not a regular file", path)
+	case st.Nlink > 1:
+		return backends.Refuse("", "%s has %d names (hard links), and each would be a lock of its own", path, st.Nlink)
+	case int(st.Uid) != os.Geteuid() && st.Uid != 0 && info.Mode().Perm()&0o020 == 0:
+		return notOurs(path, st.Uid)
+	}
+	return readWrite(path, st.Uid)
+}
+
+// readWrite refuses a file that we may not read and write, by name of its owner.
+func readWrite(path string, owner uint32) error {
+	const mayRead, mayWrite = 4, 2
+	err := syscall.Access(path, mayRead|mayWrite)
+	if errors.Is(err, fs.ErrPermission) && int(owner) != os.Geteuid() {
+		return notOurs(path, owner)
+	}
+	if err != nil {
+		return backends.Refuse("", "the database can't be read and written: %w", &fs.PathError{Op: "open", Path: path, Err: err})
+	}
+	if err := syscall.Access(filepath.Dir(path), mayWrite); err != nil {
+		return backends.Refuse("SQLite keeps its log beside the file", "the folder of the database can't be written: %w",
+			&fs.PathError{Op: "open", Path: filepath.Dir(path), Err: err})
+	}
+	return nil
+}
+
+func notOurs(path string, owner uint32) error {
+	return backends.Refuse("name a file of your own, or let a group share it: chmod g+w, in a folder of that group",
+		"%s belongs to %s", path, userName(owner))
+}
+
+func userName(uid uint32) string {
+	id := strconv.Itoa(int(uid))
+	if u, err := user.LookupId(id); err == nil {
+		return u.Username + " (uid " + id + ")"
+	}
+	return "uid " + id
+}
+
+// id is what tells a file from another one.
+type fileID struct{ dev, ino uint64 }
+
+// identity is the database, its log and the log's index. A log that was removed
+// while it was open takes everybody who opens it later to another lock.
+type identity [3]fileID
+
+func inode(path string) (fileID, error) {
+	var st syscall.Stat_t
+	if err := syscall.Stat(path, &st); err != nil {
+		return fileID{}, &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	return fileID{uint64(st.Dev), st.Ino}, nil
+}
+
+// identify looks at the files that path leads to now. SQLite keeps the log beside
+// the file itself, not beside a symbolic link to it.
+func identify(path string) (id identity, err error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return id, err
+	}
+	for i, suffix := range []string{"", "-wal", "-shm"} {
+		if id[i], err = inode(real + suffix); err != nil {
+			return id, err
+		}
+	}
+	return id, nil
+}
+
+// unmoved is errReplaced if the path leads to other files than those we opened.
+func (s *Store) unmoved() error {
+	if now, err := identify(s.path); err != nil || now != s.files {
+		return errReplaced
+	}
+	return nil
+}
+
+const (
+	applicationID = 0x666c6b64 // "flkd"
+	schemaVersion = 1
+)
+
+// migrate makes the tables in an empty database, and refuses one that isn't
+// flockd's or that a newer one made.
+func (s *Store) migrate(ctx context.Context) error {
+	made, err := s.made(ctx)
+	if made || err != nil {
+		return err
+	}
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	t := &tx{store: s, conn: conn}
+	err = retry(ctx, func() error { return t.run("PRAGMA journal_mode = WAL") })
+	conn.Close()
+	if err != nil {
+		return err
+	}
+	return s.step(ctx, durable, func(t *tx) error {
+		if made, err := t.made(); made || err != nil {
+			return err // somebody else was first
+		}
+		return t.run(schema + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion))
+	})
+}
+
+func (s *Store) made(ctx context.Context) (made bool, err error) {
+	err = s.read(ctx, func(t *tx) error {
+		made, err = t.made()
+		return err
+	})
+	return made, err
+}
+
+// made reports whether the tables are there.
+func (t *tx) made() (bool, error) {
+	var app, version, tables int
+	if err := t.row("identify").Scan(&app, &version, &tables); err != nil {
+		return false, err
+	}
+	switch {
+	case app == 0 && version == 0 && tables == 0:
+		return false, nil
+	case app != applicationID:
+		return false, backends.Refuse("name another file with --backend sqlite:///…", "%s is another program's database", t.store.path)
+	case version > schemaVersion:
+		return false, backends.Refuse("use the newer flockd here as well",
+			"%s was made by a newer flockd (schema version %d, this one knows %d)", t.store.path, version, schemaVersion)
+	}
+	return true, nil
+}

@@ -1,0 +1,46 @@
+package sqlite
+
+import (
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+
+	"flockd/backends"
+)
+
+// shared are the file systems (f_type of statfs(2)) that several kernels can have
+// mounted at once. On them SQLite's locks and its log's shared memory don't
+// hold between hosts, and the other host's holders look as if they were gone with
+// another boot.
+var shared = map[uint32]string{
+	0x6969:     "NFS",
+	0xff534d42: "CIFS",
+	0xfe534d42: "SMB",
+	0x517b:     "SMB",
+	0x65735546: "FUSE or virtiofs",
+	0x01021997: "9p",
+	0x00c36400: "Ceph",
+	0x0bd00bd0: "Lustre",
+	0x5346414f: "AFS",
+	0x6b414653: "AFS",
+	0x73757245: "Coda",
+	0x7461636f: "OCFS2",
+	0x01161970: "GFS2",
+	0x47504653: "GPFS",
+	0x19830326: "BeeGFS",
+	0xaad7aaea: "PanFS",
+	0x786f4256: "VirtualBox shared folder",
+	0xbacbacbc: "VMware shared folder",
+}
+
+func checkFileSystem(dir string) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return backends.Refuse("", "%w", &fs.PathError{Op: "statfs", Path: dir, Err: err})
+	}
+	if name, ok := shared[uint32(st.Type)]; ok {
+		return backends.Refuse("name a file on a local disk, or a store for several hosts such as etcd: or redis:",
+			"%s is on a network or shared file system (%s), where SQLite can't keep a lock", dir, name)
+	}
+	return nil
+}

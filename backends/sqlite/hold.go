@@ -1,0 +1,151 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"flockd/backends"
+)
+
+// Renew implements backends.Backend. A file that is not the one we opened is a
+// lost hold: whoever comes next asks the other file.
+func (s *Store) Renew(ctx context.Context, lease backends.Lease) (backends.Renewal, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	renewal := backends.Renewal{TTL: lease.TTL}
+	err := s.step(ctx, logged, func(t *tx) error {
+		mine, err := scan(t.row("mine", s.prefix, lease.Key, lease.ID))
+		if err != nil {
+			return err
+		}
+		if !mine.holds(s.clock, t.now) {
+			return backends.ErrLost
+		}
+		renewal.Notice = mine.told()
+		return t.exec("extend", t.now, t.now+int64(lease.TTL), mine.seq)
+	})
+	return renewal, s.failed("renew", lease.Key, s.lostIfMoved(err))
+}
+
+// Release implements backends.Backend.
+func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Outcome) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	var gone bool
+	var next int64
+	err := s.step(ctx, logged, func(t *tx) error {
+		mine, err := scan(t.row("mine", s.prefix, key, id))
+		if err != nil {
+			return err
+		}
+		if gone = mine == nil || !mine.leased(s.clock, t.now); !gone {
+			if err := t.leave(mine, outcome); err != nil {
+				return err
+			}
+		}
+		if err := t.exec("end", id, s.clock.boot, t.now+int64(tombstone)); err != nil {
+			return err
+		}
+		next, err = t.next(key)
+		return err
+	})
+	if err == nil && next != 0 {
+		s.ring(next)
+	}
+	if err == nil && gone {
+		err = backends.ErrLost
+	}
+	return s.failed("release", key, s.lostIfMoved(err))
+}
+
+// leave takes a live claim out of the line, or lets it cool, and records its run.
+func (t *tx) leave(mine *claim, outcome backends.Outcome) error {
+	if mine.state == backends.Holding && outcome != (backends.Outcome{}) {
+		if err := t.record(mine, outcome); err != nil {
+			return err
+		}
+	}
+	if mine.keptTill > t.now {
+		return t.exec("cool", mine.seq)
+	}
+	return t.exec("remove", mine.seq)
+}
+
+// record keeps the run as the key's last one, and as its last success if it is one.
+func (t *tx) record(mine *claim, outcome backends.Outcome) error {
+	end := t.store.wall()
+	start := end - (t.now-mine.granted)/1000
+	keep := func(success int) error {
+		return t.exec("recordRun", mine.prefix, mine.key, success, backends.RecordVersion,
+			mine.owner, mine.token, start, end, outcome.Class, outcome.Exit)
+	}
+	if err := keep(0); err != nil || !outcome.Success {
+		return err
+	}
+	return keep(1)
+}
+
+// next is the place of whoever is first in line and waits; 0 if nobody does.
+func (t *tx) next(key string) (int64, error) {
+	first, err := t.first(key)
+	if err != nil || first == nil || first.state != backends.Waiting {
+		return 0, err
+	}
+	return first.seq, nil
+}
+
+// ring wakes the waiter at seq. Without a bell it comes by itself when it next
+// keeps its place.
+func (s *Store) ring(seq int64) {
+	if bell, err := s.bell(); err == nil {
+		bell.ring(seq)
+	}
+}
+
+// Ask implements backends.Backend.
+func (s *Store) Ask(ctx context.Context, key, id string, notice backends.Notice) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	var next int64
+	err := s.step(ctx, logged, func(t *tx) error {
+		theirs, err := scan(t.row("mine", s.prefix, key, id))
+		if err != nil {
+			return err
+		}
+		if theirs == nil {
+			return backends.ErrNotFound
+		}
+		if live, err := theirs.live(s.clock, t.now); err != nil || !live {
+			return errors.Join(err, backends.ErrNotFound)
+		}
+		if !notice.Force {
+			return t.exec("notify", encode(notice), theirs.seq)
+		}
+		if err := t.exec("remove", theirs.seq); err != nil {
+			return err
+		}
+		if err := t.exec("end", id, s.clock.boot, t.now+int64(tombstone)); err != nil {
+			return err
+		}
+		next, err = t.next(key)
+		return err
+	})
+	if err == nil && next != 0 {
+		s.ring(next)
+	}
+	return s.failed("ask", key, err)
+}
+
+// holds reports whether c is a hold whose lease hasn't run out.
+func (c *claim) holds(by clock, now int64) bool {
+	return c != nil && c.state == backends.Holding && c.leased(by, now)
+}
+
+// told is the notice that was left for c.
+func (c *claim) told() (n backends.Notice) {
+	if c.notice != "" {
+		json.Unmarshal([]byte(c.notice), &n) // what can't be read asks nothing
+	}
+	return n
+}

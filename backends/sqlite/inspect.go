@@ -1,0 +1,184 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"iter"
+	"time"
+
+	"flockd/backends"
+)
+
+// glance answers a request that wants no place by a read, which takes no lock and
+// waits for nobody. Nil means that the key may be free, or is ours.
+func (s *Store) glance(ctx context.Context, req backends.Request) error {
+	return retry(ctx, func() error {
+		conn, err := s.db.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		t := &tx{store: s, conn: conn, now: s.clock.now()}
+		first, err := t.firstLive(req.Key)
+		if err != nil || first == nil || first.id == req.ID {
+			return err
+		}
+		held, err := t.stand(req, first, nil)
+		if err != nil {
+			return err
+		}
+		return held
+	})
+}
+
+// firstLive is first without removing anything.
+func (t *tx) firstLive(key string) (*claim, error) {
+	rows, err := t.rows("line", t.store.prefix, key)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		c, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		if live, err := c.live(t.store.clock, t.now); live || err != nil {
+			return c, err
+		}
+	}
+	return nil, rows.Err()
+}
+
+// Inspect implements backends.Backend.
+func (s *Store) Inspect(ctx context.Context, key string) (backends.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	var status backends.Status
+	err := s.read(ctx, func(t *tx) (err error) {
+		status, err = t.status(key)
+		return err
+	})
+	return status, s.failed("inspect", key, err)
+}
+
+// List implements backends.Backend. Each key's status is as of an instant of its own.
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[backends.Status, error] {
+	return func(yield func(backends.Status, error) bool) {
+		keys, err := s.keys(ctx, prefix)
+		if err != nil {
+			yield(backends.Status{}, s.failed("list", prefix, err))
+			return
+		}
+		for _, key := range keys {
+			status, err := s.Inspect(ctx, key)
+			if err == nil && len(status.Line) == 0 && status.Last == nil {
+				continue // its last claim has died
+			}
+			if !yield(status, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) keys(ctx context.Context, prefix string) (keys []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	err = s.read(ctx, func(t *tx) error {
+		rows, err := t.rows("keys", s.prefix, prefix)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		keys = nil
+		for rows.Next() {
+			var key string
+			if err := rows.Scan(&key); err != nil {
+				return err
+			}
+			keys = append(keys, key)
+		}
+		return rows.Err()
+	})
+	return keys, err
+}
+
+// read runs do on one state of the database. It takes no write lock.
+func (s *Store) read(ctx context.Context, do func(*tx) error) error {
+	return retry(ctx, func() error {
+		conn, err := s.db.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		t := &tx{store: s, conn: conn, now: s.clock.now()}
+		if err := t.run("BEGIN"); err != nil {
+			return err
+		}
+		defer t.run("ROLLBACK")
+		return do(t)
+	})
+}
+
+func (t *tx) rows(name string, args ...any) (*sql.Rows, error) {
+	return t.conn.QueryContext(context.Background(), statement(name), args...)
+}
+
+func (t *tx) status(key string) (backends.Status, error) {
+	wall := time.UnixMicro(t.store.wall())
+	status := backends.Status{Key: key, AsOf: wall}
+	rows, err := t.rows("line", t.store.prefix, key)
+	if err != nil {
+		return status, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		c, err := scan(rows)
+		if err != nil {
+			return status, err
+		}
+		if live, err := c.live(t.store.clock, t.now); err != nil {
+			return status, err
+		} else if live {
+			status.Line = append(status.Line, c.public(t.now, wall))
+			status.LastToken = max(status.LastToken, c.token)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return status, err
+	}
+	return status, t.addRuns(&status)
+}
+
+// addRuns adds the key's last run and last success.
+func (t *tx) addRuns(status *backends.Status) error {
+	rows, err := t.rows("runs", t.store.prefix, status.Key)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var run backends.Run
+		var success bool
+		var v int
+		var owner string
+		var start, end int64
+		if err := rows.Scan(&success, &v, &owner, &run.Token, &start, &end, &run.Class, &run.Exit); err != nil {
+			return err
+		}
+		if v > backends.RecordVersion {
+			return newer("last run", status.Key, v)
+		}
+		json.Unmarshal([]byte(owner), &run.Owner) // for display only
+		run.Start, run.End = time.UnixMicro(start), time.UnixMicro(end)
+		status.LastToken = max(status.LastToken, run.Token)
+		if success {
+			status.LastSuccess = &run
+		} else {
+			status.Last = &run
+		}
+	}
+	return rows.Err()
+}

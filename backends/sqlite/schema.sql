@@ -1,0 +1,59 @@
+-- What the sqlite driver keeps. Durations and instants end in what they are
+-- of: mono is nanoseconds of CLOCK_MONOTONIC, which mean something only within
+-- one boot and time namespace; wall is microseconds since 1970, for display.
+
+-- The one counter that every token comes from: token.go says how.
+CREATE TABLE tokens (
+    one     INTEGER PRIMARY KEY CHECK (one = 1),
+    boot    TEXT    NOT NULL,
+    last    INTEGER NOT NULL, -- the largest token handed out in this boot
+    ceiling INTEGER NOT NULL  -- no larger token is handed out before this is raised, durably
+);
+INSERT INTO tokens VALUES (1, '', 0, 0);
+
+-- The lines of all keys, in the order of seq.
+CREATE TABLE claims (
+    seq          INTEGER PRIMARY KEY,
+    v            INTEGER NOT NULL, -- version of this record
+    prefix       TEXT    NOT NULL,
+    key          TEXT    NOT NULL,
+    id           TEXT    NOT NULL UNIQUE,
+    state        TEXT    NOT NULL, -- waiting, holding or cooling
+    mode         TEXT    NOT NULL,
+    slots        INTEGER NOT NULL,
+    slot         INTEGER NOT NULL,
+    token        INTEGER NOT NULL, -- 0 while waiting
+    boot         TEXT    NOT NULL, -- the clock that the next five are read from
+    timens       INTEGER NOT NULL,
+    asked_mono   INTEGER NOT NULL,
+    granted_mono INTEGER NOT NULL,
+    renewed_mono INTEGER NOT NULL,
+    expires_mono INTEGER NOT NULL, -- of the place, the lease or the cooling
+    kept_mono    INTEGER NOT NULL, -- grant + min-hold: taken until then, even if the lease ends; 0: no longer
+    owner        TEXT    NOT NULL, -- JSON
+    notice       TEXT    NOT NULL DEFAULT '' -- JSON; empty: none
+);
+CREATE INDEX line ON claims (prefix, key, seq);
+
+-- IDs that were released: an acquire overtaken by its own release finds itself here.
+CREATE TABLE ended (
+    id         TEXT    PRIMARY KEY,
+    boot       TEXT    NOT NULL,
+    until_mono INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX forgotten ON ended (until_mono);
+
+-- Each key's last run, and its last one that succeeded.
+CREATE TABLE runs (
+    prefix     TEXT    NOT NULL,
+    key        TEXT    NOT NULL,
+    success    INTEGER NOT NULL, -- 0: the last run; 1: the last success
+    v          INTEGER NOT NULL,
+    owner      TEXT    NOT NULL, -- JSON
+    token      INTEGER NOT NULL,
+    start_wall INTEGER NOT NULL,
+    end_wall   INTEGER NOT NULL,
+    class      TEXT    NOT NULL,
+    exit       INTEGER NOT NULL,
+    PRIMARY KEY (prefix, key, success)
+) WITHOUT ROWID;

@@ -1,0 +1,137 @@
+// Package sqlite keeps the locks of one host in an SQLite file.
+//
+// Everybody who may contend runs on one kernel, so leases are measured with its
+// CLOCK_MONOTONIC, which no one can set, and another boot means that every holder
+// is gone. A step is one short write transaction; nothing is locked between steps.
+// What is not promised: a process that is frozen in the middle of a step, some
+// 0.1 ms, keeps the file locked until it goes on or dies. Then nobody can renew,
+// and every holder stops its command in time.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/mattn/go-sqlite3"
+
+	"flockd/backends"
+)
+
+// Store is one client of a database file.
+type Store struct {
+	db      *sql.DB
+	path    string // as the user named it, absolute
+	prefix  string
+	timeout time.Duration // of one request
+	clock   clock
+	wall    func() int64 // the wall clock in µs: the floor of tokens, and for display
+	files   identity     // what path was when it was opened
+	bell    func() (*bell, error)
+}
+
+var _ interface {
+	backends.Backend
+	backends.Waiter
+} = (*Store)(nil)
+
+// Open opens the database at u, and makes it where there is none.
+func Open(ctx context.Context, u *backends.URL) (backends.Backend, error) {
+	path, err := locate(u)
+	if err != nil {
+		return nil, err
+	}
+	timeout, err := u.Timeout()
+	if err != nil {
+		return nil, err
+	}
+	clock, err := readClock()
+	if err != nil {
+		return nil, backends.Refuse("", "sqlite: %w", err)
+	}
+	s := &Store{
+		path: path, prefix: u.Prefix(), timeout: timeout, clock: clock,
+		wall: func() int64 { return time.Now().UnixMicro() },
+		bell: sync.OnceValues(func() (*bell, error) { return openBell(path + "-bell") }),
+	}
+	if err := s.open(ctx); err != nil {
+		return nil, s.classify(err)
+	}
+	return s, nil
+}
+
+// open prepares the file and connects.
+func (s *Store) open(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	if err := prepare(s.path); err != nil {
+		return err
+	}
+	before, err := inode(s.path)
+	if err != nil {
+		return err
+	}
+	s.db = sql.OpenDB(connector(s.path))
+	if err := s.migrate(ctx); err != nil {
+		s.db.Close()
+		return err
+	}
+	if s.files, err = identify(s.path); err != nil {
+		return err
+	}
+	if s.files[0] != before {
+		return errReplaced
+	}
+	return nil
+}
+
+// Traits: a claim is a row, which any client can work on and which stays.
+func (s *Store) Traits() backends.Traits {
+	return backends.Traits{Clock: backends.Monotonic, Portable: true, Outlives: true}
+}
+
+// Address is the store's URL in its absolute form.
+func (s *Store) Address() string {
+	u, _ := backends.ParseURL("sqlite://")
+	u.Path = s.path
+	if s.prefix != backends.DefaultPrefix {
+		u.Query.Set("prefix", s.prefix)
+	}
+	return u.String()
+}
+
+// Close ends the use of the store but leaves the last connection to the end of
+// the process: closing it would checkpoint and remove the log, which waits for
+// the disk four times and leaves nothing that the next run, opening the log
+// anew, would be better off with.
+func (s *Store) Close() error {
+	s.db.SetMaxIdleConns(1)
+	return nil
+}
+
+// A connection waits for no lock by itself (a step does that, in Go), doesn't
+// make the file, and gives a commit to the log without waiting for the disk: a
+// power cut ends every hold anyway, and tokens are cared for by their ceiling. The
+// log is carried over into the file each 200 pages, so that the first to
+// open it after a pause has little of it to read.
+const onConnect = `PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 200`
+
+func connector(path string) *link {
+	u, _ := backends.ParseURL("file:?mode=rw&_busy_timeout=0")
+	u.Path = path
+	return &link{dsn: u.String()}
+}
+
+// link makes connections for database/sql.
+type link struct {
+	driver sqlite3.SQLiteDriver
+	dsn    string
+}
+
+// isBusy reports whether another connection has the lock that err is about.
+func isBusy(err error) bool {
+	var e sqlite3.Error
+	return errors.As(err, &e) && (e.Code == sqlite3.ErrBusy || e.Code == sqlite3.ErrLocked)
+}

@@ -1,0 +1,112 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+// Connect implements driver.Connector.
+func (l *link) Connect(context.Context) (driver.Conn, error) {
+	conn, err := l.driver.Open(l.dsn)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.(*sqlite3.SQLiteConn).Exec(onConnect, nil); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// Driver implements driver.Connector.
+func (l *link) Driver() driver.Driver { return &l.driver }
+
+// tx is a step in progress: a write transaction, and the clock as it was once
+// the lock was there. A reading from before the wait for it would be too old to
+// judge a lease by.
+type tx struct {
+	store *Store
+	conn  *sql.Conn
+	now   int64
+}
+
+// durability says what a commit waits for.
+type durability string
+
+const (
+	logged  durability = "NORMAL" // the log
+	durable durability = "FULL"   // the disk
+)
+
+// step runs do in one write transaction, which ctx bounds. It is the only place
+// that takes the write lock, never keeps it longer than do and the commit take,
+// and waits for no client. An error before the commit means that nothing was applied.
+func (s *Store) step(ctx context.Context, d durability, do func(*tx) error) error {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	t := &tx{store: s, conn: conn}
+	if d == durable {
+		if err := t.run("PRAGMA synchronous = FULL"); err != nil {
+			return err
+		}
+		defer t.run("PRAGMA synchronous = NORMAL")
+	}
+	if err := retry(ctx, func() error { return t.run("BEGIN IMMEDIATE") }); err != nil {
+		return err
+	}
+	t.now = s.clock.now()
+	if err := do(t); err != nil {
+		return errors.Join(err, t.run("ROLLBACK"))
+	}
+	if err := ctx.Err(); err != nil {
+		return errors.Join(err, t.run("ROLLBACK"))
+	}
+	if err := t.run("COMMIT"); err != nil {
+		t.run("ROLLBACK")
+		return err
+	}
+	return nil
+}
+
+// retry calls try until it is not told that the database is locked. A step takes
+// about 0.1 ms, so the pauses begin near that, and end at 5 ms, where 200 looks
+// a second cost next to nothing.
+func retry(ctx context.Context, try func() error) error {
+	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+		err := try()
+		if err == nil || !isBusy(err) {
+			return err
+		}
+		timer := time.NewTimer(pause/2 + rand.N(pause))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		case <-timer.C:
+		}
+	}
+}
+
+// Statements inside a step aren't bounded by its context: they don't wait, and
+// interrupting one would not tell whether it was applied.
+
+func (t *tx) run(text string, args ...any) error {
+	_, err := t.conn.ExecContext(context.Background(), text, args...)
+	return err
+}
+
+func (t *tx) exec(name string, args ...any) error { return t.run(statement(name), args...) }
+
+func (t *tx) row(name string, args ...any) *sql.Row {
+	return t.conn.QueryRowContext(context.Background(), statement(name), args...)
+}
