@@ -1,4 +1,48 @@
 // Package runner carries one hold from the first try to the release: it waits in
 // line, renews the lease, runs the command under it, and stops the command before
 // a lease that can't be proven any more may pass on. It knows no driver.
+//
+// # The states of a hold
+//
+// Instants are readings of a local clock that nobody can set. "Sent" is the
+// reading just before the last request that succeeded; the others are counted
+// from it, see [Timing].
+//
+//	state     | ends with                          | goes to
+//	----------+------------------------------------+-----------------------------------------
+//	in line   | a grant                            | held
+//	          | a grant after its own Term time    | in line: asked again, which extends it
+//	          | the wait or the patience runs out, | over; the claim is released
+//	          | a refusal, HUP, INT, QUIT or TERM  |
+//	held      | a renewal                          | held, counted from its own sent
+//	          | any failed renewal but ErrLost     | held: the old deadline stands
+//	          | Term time without a renewal        | stopping: TERM now, KILL at Kill time
+//	          | Kill time without a renewal        | stopping: KILL now, before any renewal
+//	          | ErrLost, the store's word          | stopping: TERM now, KILL min(grace, 2 s) later
+//	          |                                    | and at the old Kill time at the latest
+//	          | a notice                           | stopping: TERM now, KILL a grace later
+//	          | MaxRuntime                         | stopping: TERM now, KILL a grace or 10 s later
+//	          | the end of the command             | ended
+//	stopping  | the end of the whole tree          | ended; it is renewed until then
+//	ended     | a look at the clock: Term passed?  | over: Lost if so; the lease is released
+//
+// With OnLost Warn a hold never stops for its lease: the command gets the warning
+// signal once, is renewed on, and its class is Lost.
+//
+// # What is guaranteed
+//
+// While flockd runs and gets the processor within a quarter of a second, every
+// process of the command that can be reached is dead before anybody else can have
+// been granted the key, whatever the store and its driver do, and whatever happens
+// to wall clocks. The lease is never given back while one of them is alive.
+//
+// # What is not
+//
+// Without a controlling terminal the process group of the command is reached:
+// processes that leave the group are not. With one, the command and its
+// descendants are: those whose parent had ended before they were first seen are
+// not. A flockd that is killed takes only the first process with it, and one that
+// is frozen acts when it wakes. A process of another user may not be killed, and
+// one in an uninterruptible sleep dies late: the lease is renewed until then where
+// the store lets us.
 package runner

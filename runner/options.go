@@ -49,7 +49,7 @@ type Options struct {
 
 	OnUnavailable OnUnavailable
 
-	Signals <-chan os.Signal // passed to the command; before it runs HUP, INT and TERM give up the place in line
+	Signals <-chan os.Signal // passed to the command; before it runs HUP, INT, QUIT and TERM give up the place in line, others are dropped
 	Log     *slog.Logger
 
 	OnWait  func(*backends.HeldError)  // called with each answer that keeps us in line; may be nil
@@ -64,7 +64,7 @@ type Command struct {
 	Args    []string // with the name first
 	Env     []string // the environment to start from; Run adds its own variables, which win
 	Backend string   // FLOCKD_BACKEND for the command
-	Stdin   *os.File
+	Stdin   *os.File // nil: closed, also below
 	Stdout  *os.File
 	Stderr  *os.File
 }
@@ -82,7 +82,7 @@ const (
 	NotStarted  Class = "not-started" // the command could not be executed: Result.Err
 	Nested      Class = "nested"      // it would wait behind a hold of its own chain: Result.Held
 	BadGrace    Class = "bad-grace"   // Grace doesn't fit the TTL that was granted: Result.Err
-	Interrupted Class = "interrupted" // Result.Signal came while it stood in line
+	Interrupted Class = "interrupted" // Result.Signal came while it stood in line, or the context ended: Result.Err
 	Internal    Class = "internal"    // a fault in flockd: Result.Err
 )
 

@@ -1,7 +1,202 @@
 package runner
 
-import "context"
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"syscall"
+	"time"
+
+	"flockd/backends"
+)
 
 // Run takes a hold, runs the command under it and gives it back. When it returns
-// the command is gone, and whatever else the class says holds.
-func Run(ctx context.Context, o Options) Result { panic("not written yet") }
+// the first process of the command has ended, and if it was made to stop, every
+// process of it that can be reached. The end of ctx is a wish to stop.
+func Run(ctx context.Context, o Options) Result {
+	clock := o.Backend.Traits().Clock
+	r := &run{o: o.withDefaults(), clock: clockOf(clock), tick: tickOf(clock), start: startChild}
+	return r.run(ctx)
+}
+
+func startChild(c Command, env []string) (process, error) {
+	ch, err := start(c, env, controllingTerminal())
+	if err != nil {
+		return nil, err
+	}
+	return ch, nil
+}
+
+func (o Options) withDefaults() *Options {
+	o.Patience = cmp.Or(o.Patience, patience)
+	o.OnLost = cmp.Or(o.OnLost, Kill)
+	o.WarnSignal = cmp.Or(o.WarnSignal, syscall.SIGURG)
+	o.OnUnavailable = cmp.Or(o.OnUnavailable, Fail)
+	o.Request.ID = cmp.Or(o.Request.ID, backends.NewID())
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &o
+}
+
+// run is one call of Run.
+type run struct {
+	o     *Options
+	clock func() time.Duration
+	tick  time.Duration
+	start func(Command, []string) (process, error)
+}
+
+func (r *run) run(ctx context.Context) Result {
+	g, res := acquire(ctx, r.o, r.clock)
+	switch res.Class {
+	case "":
+		return r.locked(ctx, g)
+	case Unavailable:
+		return r.unavailable(ctx, res)
+	}
+	return res
+}
+
+// locked runs the command while a keeper renews its lease. The lease is given
+// back when nothing is left that it is for.
+func (r *run) locked(ctx context.Context, g grant) Result {
+	r.reportTTL(g.lease)
+	k := &keeper{backend: r.o.Backend, lease: g.lease, grace: r.o.Grace, clock: r.clock, tick: r.tick, log: r.o.Log}
+	end := keep(ctx, k, g.timing, g.sent)
+	res := r.underLease(ctx, k)
+	res.Lease = g.lease
+	if succeeded(res) {
+		if err := r.record(ctx, k); err != nil {
+			res.Class, res.Err = Lost, err
+		}
+	}
+	end()
+	return r.release(ctx, k, res)
+}
+
+func (r *run) reportTTL(l backends.Lease) {
+	asked := r.o.Request.TTL
+	level := slog.LevelInfo
+	if l.TTL < asked {
+		level = slog.LevelWarn
+	}
+	if l.TTL != asked {
+		r.o.Log.Log(context.Background(), level, "the store granted another TTL", "key", l.Key, "asked", asked, "granted", l.TTL)
+	}
+}
+
+// underLease runs the command, and doesn't start it if the lease went meanwhile.
+func (r *run) underLease(ctx context.Context, k *keeper) Result {
+	if r.o.OnGrant != nil {
+		if err := r.o.OnGrant(k.lease); err != nil {
+			return Result{Class: Internal, Err: err}
+		}
+	}
+	if err := k.standing(); err != nil {
+		return Result{Class: Unavailable, Err: err}
+	}
+	return r.command(ctx, &k.lease, k)
+}
+
+// unavailable follows Options.OnUnavailable.
+func (r *run) unavailable(ctx context.Context, res Result) Result {
+	switch r.o.OnUnavailable {
+	case Skip:
+		res.Class = Skipped
+	case RunUnlocked:
+		r.o.Log.Warn("running without the lock", "key", r.o.Request.Key, "err", res.Err)
+		why := res.Err
+		res = r.command(ctx, nil, nil)
+		res.Unlocked = true
+		res.Err = cmp.Or(res.Err, why)
+	}
+	return res
+}
+
+// command starts the command and watches over it; k is nil if it has no lease.
+func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Result {
+	p, err := r.start(r.o.Command, environ(r.o, lease))
+	if err != nil {
+		return Result{Class: NotStarted, Err: err}
+	}
+	if r.o.OnStart != nil {
+		r.o.OnStart()
+	}
+	s := r.supervision(p, k)
+	exit := s.watch(ctx)
+	if k != nil && s.lost == nil {
+		s.lost = k.standing() // after a pause the command's end may be seen before the lease's
+	}
+	return s.result(exit)
+}
+
+func (r *run) supervision(p process, k *keeper) *supervision {
+	s := &supervision{
+		process: p, clock: r.clock, tick: r.tick, signals: r.o.Signals, log: r.o.Log,
+		maxRuntime: r.o.MaxRuntime, killAfter: r.o.Grace,
+	}
+	if r.o.Grace < 0 {
+		s.killAfter = defaultKillAfter
+	}
+	if k != nil {
+		s.stops = k.stops
+	}
+	if r.o.OnLost == Warn {
+		s.warn = r.o.WarnSignal
+	}
+	return s
+}
+
+// result names how the command came out. Whatever else happened, a lost lease
+// is what the user must know.
+func (s *supervision) result(e Exit) Result {
+	res := Result{Class: Finished, Exit: e, Signal: s.diedOf(e)}
+	switch {
+	case s.lost != nil:
+		res.Class, res.Err = Lost, s.lost
+	case s.tooLong:
+		res.Class = MaxRuntime
+	case s.canceled != nil:
+		res.Class, res.Err = Interrupted, s.canceled
+	}
+	return res
+}
+
+func succeeded(res Result) bool { return res.Class == Finished && res.Exit.Code == 0 }
+
+// record writes the success of a run that isn't to be repeated into the store's
+// ledger, trying while the lease lasts.
+func (r *run) record(ctx context.Context, k *keeper) error {
+	if k.lease.Run == "" {
+		return nil
+	}
+	ledger, ok := backends.As[backends.Ledger](r.o.Backend)
+	if !ok {
+		return errors.New("the store keeps no record of completed runs")
+	}
+	ctx = context.WithoutCancel(ctx)
+	for backoff := backoffMin; ; backoff = min(2*backoff, backoffMax) {
+		err := within(ctx, askAtMost, func(ctx context.Context) error { return ledger.Complete(ctx, k.lease) })
+		if err == nil || errors.Is(err, backends.ErrLost) || errors.Is(err, backends.ErrRefused) || k.standing() != nil {
+			return err
+		}
+		r.o.Log.Debug("recording the success failed", "key", k.lease.Key, "err", err)
+		pause(ctx, backoff)
+	}
+}
+
+// release gives the lease back. A hold that is gone unexpectedly was lost while
+// the command ran.
+func (r *run) release(ctx context.Context, k *keeper, res Result) Result {
+	outcome := backends.Outcome{Class: string(res.Class), Exit: res.Exit.Code, Success: succeeded(res)}
+	if res.Exit == (Exit{}) {
+		outcome = backends.Outcome{} // nothing ran
+	}
+	err := release(ctx, r.o.Backend, k.lease, outcome, k.left(), r.o.Log)
+	if err != nil && res.Class != Lost && res.Exit != (Exit{}) {
+		res.Class, res.Err = Lost, k.lost(err)
+	}
+	return res
+}

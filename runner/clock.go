@@ -1,0 +1,20 @@
+package runner
+
+import (
+	"time"
+
+	"flockd/backends"
+)
+
+// tick is how soon a host that wakes from suspend looks at the clock: Go's
+// timers stand still in suspend.
+const tick = time.Second
+
+// tickOf is the longest sleep with leases on c: with Monotonic, the timers stand
+// still when the leases do.
+func tickOf(c backends.Clock) time.Duration {
+	if c == backends.Monotonic {
+		return never
+	}
+	return tick
+}

@@ -1,0 +1,209 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"flockd/backends"
+)
+
+// LostError says that a hold ended before its command did, or had to be taken
+// for ended. errors.Is(err, backends.ErrLost) is true.
+type LostError struct {
+	Key    string
+	Token  backends.Token
+	Notice backends.Notice // set if somebody asked for the key
+	Err    error           // backends.ErrLost by the store's word, ErrExpiring by our clock; nil with a Notice
+}
+
+func (e *LostError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("lost %q: asked to stop (%s)", e.Key, e.Notice.Kind)
+	}
+	return fmt.Sprintf("lost %q: %v", e.Key, e.Err)
+}
+
+func (e *LostError) Unwrap() error { return e.Err }
+
+func (e *LostError) Is(target error) bool { return target == backends.ErrLost }
+
+// keeper renews one lease, and says when the command has to go. A stop comes
+// through stops, at most two of them: the second brings the first forward.
+type keeper struct {
+	backend backends.Backend
+	grace   time.Duration // as asked, or DefaultGrace
+	clock   func() time.Duration
+	tick    time.Duration // the longest sleep
+	log     *slog.Logger
+	stops   chan stop
+
+	lease    backends.Lease
+	ttl      time.Duration // as granted last
+	inFlight question
+	failures int // in a row
+
+	mu   sync.Mutex
+	term term
+}
+
+// question is a renewal that was sent.
+type question struct {
+	sent   time.Duration
+	answer <-chan answer[backends.Renewal] // nil: none is in flight
+	cancel context.CancelFunc
+}
+
+// keep starts a keeper of a lease whose grant was asked for at sent. end stops
+// the renewals, and is called when nothing of the command is left.
+func keep(ctx context.Context, k *keeper, timing Timing, sent time.Duration) (end func()) {
+	k.stops = make(chan stop, 2)
+	k.ttl = k.lease.TTL
+	k.term = term{timing: timing}.renewed(sent, rand.Float64())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		k.loop(ctx)
+	}()
+	return func() { cancel(); <-done }
+}
+
+// standing is nil while the lease can be trusted, else a *LostError.
+func (k *keeper) standing() error {
+	if err := k.read().standing(k.clock()); err != nil {
+		return k.lost(err)
+	}
+	return nil
+}
+
+// left is how long the lease may yet last.
+func (k *keeper) left() time.Duration {
+	t := k.read()
+	if t.gone {
+		return 0
+	}
+	return max(t.sent+t.timing.Trusted-k.clock(), 0)
+}
+
+func (k *keeper) read() term {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.term
+}
+
+func (k *keeper) write(t term) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.term = t
+}
+
+func (k *keeper) loop(ctx context.Context) {
+	for ctx.Err() == nil {
+		t, now := k.read(), k.clock() // nobody else writes it
+		switch s := t.decide(now); s.do {
+		case tell:
+			k.stops <- stop{s.stop.kill, k.lost(s.stop.why)}
+			k.write(t.passedOn(now))
+		case renew:
+			k.ask(ctx, now)
+			k.write(t.asked(now))
+		case giveUp:
+			k.drop()
+			k.failed(t, context.DeadlineExceeded, now)
+		case rest:
+			k.rest(ctx, s.at-now)
+		}
+	}
+	k.drop()
+}
+
+// rest waits for d, a tick, an answer or the end of ctx.
+func (k *keeper) rest(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(min(d, k.tick))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case a := <-k.inFlight.answer:
+		if ctx.Err() != nil {
+			return // the end of ctx is why it failed
+		}
+		sent := k.inFlight.sent
+		k.drop()
+		k.answered(sent, a)
+	}
+}
+
+// ask sends a renewal. now was read before, so the lease lasts from now at least.
+func (k *keeper) ask(ctx context.Context, now time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, k.term.timing.Attempt)
+	lease := k.lease
+	k.inFlight = question{now, call(func() (backends.Renewal, error) { return k.backend.Renew(ctx, lease) }), cancel}
+}
+
+// drop lets go of the renewal in flight: an answer that comes later is not heard.
+func (k *keeper) drop() {
+	if k.inFlight.cancel != nil {
+		k.inFlight.cancel()
+	}
+	k.inFlight = question{}
+}
+
+func (k *keeper) answered(sent time.Duration, a answer[backends.Renewal]) {
+	t, now := k.read(), k.clock()
+	if a.err != nil {
+		k.failed(t, a.err, now)
+		return
+	}
+	if k.failures > 0 {
+		k.log.Info("renewed again", "key", k.lease.Key, "failures", k.failures)
+		k.failures = 0
+	}
+	t = k.retimed(t, a.value.TTL).renewed(sent, rand.Float64())
+	if n := a.value.Notice; n.Kind != "" {
+		t = t.noticed(&LostError{Key: k.lease.Key, Token: k.lease.Token, Notice: n}, now)
+	}
+	k.write(t)
+}
+
+func (k *keeper) failed(t term, err error, now time.Duration) {
+	k.failures++
+	t = t.failed(err, now)
+	k.write(t)
+	level := slog.LevelDebug
+	if k.failures == 1 && !t.gone {
+		level = slog.LevelWarn
+	}
+	k.log.Log(context.Background(), level, "renewal failed",
+		"key", k.lease.Key, "left", t.sent+t.timing.Term-now, "err", err)
+}
+
+// retimed follows a store that grants another TTL than before. A grace that
+// doesn't fit any more is shortened: the lease comes first.
+func (k *keeper) retimed(t term, ttl time.Duration) term {
+	if ttl == k.ttl || ttl <= 0 {
+		return t
+	}
+	k.log.Warn("the store changed the TTL", "key", k.lease.Key, "was", k.ttl, "ttl", ttl)
+	k.ttl = ttl
+	traits := k.backend.Traits()
+	timing, err := TimingOf(traits, ttl, k.grace)
+	if err != nil {
+		trusted := traits.Trusted(ttl)
+		timing = timeLine(trusted, max(graceRoom(trusted), 0))
+	}
+	t.timing = timing
+	return t
+}
+
+// lost is err as a *LostError.
+func (k *keeper) lost(err error) error {
+	if lost, ok := err.(*LostError); ok {
+		return lost
+	}
+	return &LostError{Key: k.lease.Key, Token: k.lease.Token, Err: err}
+}

@@ -1,0 +1,43 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"flockd/backends"
+)
+
+// releaseFor is how long a release is tried: whoever waits for flockd to end
+// waits that long too.
+const releaseFor = 5 * time.Second
+
+// release gives the lease back, trying for as long as it could last. It returns
+// backends.ErrLost if the hold was gone already.
+func release(ctx context.Context, b backends.Backend, lease backends.Lease, outcome backends.Outcome, left time.Duration, log *slog.Logger) error {
+	window := max(min(left, releaseFor), attemptFloor)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), window)
+	defer cancel()
+	tried := false // an attempt before may have been applied
+	for backoff := backoffMin; ; backoff = min(2*backoff, backoffMax) {
+		err := within(ctx, askAtMost, func(ctx context.Context) error {
+			return b.Release(ctx, lease.Key, lease.ID, outcome)
+		})
+		switch {
+		case err == nil, tried && errors.Is(err, backends.ErrLost):
+			return nil
+		case errors.Is(err, backends.ErrLost):
+			return err
+		}
+		tried = true
+		log.Debug("release failed", "key", lease.Key, "err", err)
+		pause(ctx, backoff/2+rand.N(backoff/2))
+		if ctx.Err() != nil || errors.Is(err, backends.ErrRefused) {
+			log.Warn("could not give the key back: it stays taken until the lease expires",
+				"key", lease.Key, "left", left, "err", err)
+			return nil
+		}
+	}
+}

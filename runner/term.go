@@ -1,0 +1,127 @@
+package runner
+
+import (
+	"errors"
+	"time"
+
+	"flockd/backends"
+)
+
+// ErrExpiring says that no renewal succeeded in time.
+var ErrExpiring = errors.New("no renewal succeeded in time")
+
+// lostGrace is the longest grace once the store said that the hold is gone:
+// another may be running already.
+const lostGrace = 2 * time.Second
+
+// never is later than any reading of a clock.
+const never time.Duration = 1<<63 - 1
+
+// term is how far this process may trust its own lease. It is a value: its
+// methods read no clock, start no timer and ask no store. Instants are readings
+// of one clock that nobody can set.
+type term struct {
+	timing Timing
+	sent   time.Duration // when the last request that succeeded was sent
+	next   time.Duration // when to renew, or while asking, when to give that attempt up
+	asking bool          // a renewal is in flight
+	gone   bool          // by the store's word, which is final
+	due    *stop         // to be told
+	told   bool          // a stop has been told: no other for want of a renewal
+}
+
+// stop says that the command has to go: TERM now, KILL at kill.
+type stop struct {
+	kill time.Duration
+	why  error
+}
+
+type action int
+
+const (
+	rest   action = iota // until step.at
+	renew                // ask the store
+	giveUp               // let go of the renewal in flight: it failed
+	tell                 // pass step.stop on
+)
+
+type step struct {
+	do   action
+	at   time.Duration
+	stop stop
+}
+
+// decide says what to do at now. The end of the lease comes before anything
+// else: after a pause the command is stopped before any renewal.
+func (t term) decide(now time.Duration) step {
+	switch {
+	case t.due != nil:
+		return step{do: tell, stop: *t.due}
+	case !t.told && now >= t.sent+t.timing.Term:
+		return step{do: tell, stop: stop{t.sent + t.timing.Kill, ErrExpiring}}
+	case t.gone:
+		return step{do: rest, at: never}
+	case now >= t.next && t.asking:
+		return step{do: giveUp}
+	case now >= t.next:
+		return step{do: renew}
+	case t.told:
+		return step{do: rest, at: t.next}
+	}
+	return step{do: rest, at: min(t.next, t.sent+t.timing.Term)}
+}
+
+// asked moves the term on when a renewal is sent.
+func (t term) asked(now time.Duration) term {
+	t.asking, t.next = true, now+t.timing.Attempt
+	return t
+}
+
+// renewed moves the term on after the request that was sent at sent succeeded.
+// jitter from 0 to 1 makes the next renewal up to a tenth earlier, so that holds
+// which began together don't ask together for ever.
+func (t term) renewed(sent time.Duration, jitter float64) term {
+	t.asking, t.sent = false, sent
+	t.next = sent + t.timing.Renew - time.Duration(jitter*float64(t.timing.Renew)/10)
+	return t
+}
+
+// failed moves the term on after a renewal failed. Only ErrLost is final; any
+// other error leaves the outcome unknown and the old deadline standing.
+func (t term) failed(err error, now time.Duration) term {
+	t.asking, t.next = false, now+t.timing.Retry
+	if errors.Is(err, backends.ErrLost) {
+		t.gone = true
+		t.due = &stop{min(now+min(t.timing.Grace, lostGrace), t.sent+t.timing.Kill), err}
+	}
+	return t
+}
+
+// noticed moves the term on after the store passed on a wish that the holder stop.
+func (t term) noticed(why error, now time.Duration) term {
+	if !t.told {
+		t.due = &stop{min(now+t.timing.Grace, t.sent+t.timing.Kill), why}
+	}
+	return t
+}
+
+// passedOn moves the term on after a stop was told. The next renewal leaves time
+// to act on it.
+func (t term) passedOn(now time.Duration) term {
+	t.due, t.told = nil, true
+	if !t.asking {
+		t.next = max(t.next, now+t.timing.Retry)
+	}
+	return t
+}
+
+// standing is nil while the lease can be trusted at now.
+func (t term) standing(now time.Duration) error {
+	switch {
+	case t.gone:
+		return backends.ErrLost
+	case now >= t.sent+t.timing.Term:
+		return ErrExpiring
+	}
+	return nil
+}

@@ -1,0 +1,275 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"flockd/backends"
+)
+
+const (
+	placeFor   = 15 * time.Second       // how long a dead waiter delays the line
+	askEvery   = 5 * time.Second        // keeps a place of placeFor through two questions lost in a row
+	askAtMost  = 2 * time.Second        // one question; two and a half of them fit into patience
+	patience   = 5 * time.Second        // how long the store may be silent
+	leaveFor   = 900 * time.Millisecond // the line is left within a second, with the process
+	backoffMin = 50 * time.Millisecond  // a store that refuses connections is asked 20 times a second at most,
+	backoffMax = time.Second            // and once a second in the long run
+	// Hints that come for nothing make us ask 100 times a second at most, then
+	// less and less. One that comes later than this after our question, as a
+	// true one nearly always does, isn't held up.
+	hintFloorMin = 10 * time.Millisecond
+	hintFloorMax = time.Second
+)
+
+// errLate says that a grant came when the time to stop its command had passed.
+var errLate = errors.New("the store's answer came too late")
+
+// interrupt is the signal that ended the wait.
+type interrupt struct{ signal syscall.Signal }
+
+func (i *interrupt) Error() string { return fmt.Sprintf("interrupted by signal %d", i.signal) }
+
+// grant is a lease and what may be trusted of it.
+type grant struct {
+	lease  backends.Lease
+	timing Timing
+	sent   time.Duration // the clock just before the question that was answered by it
+}
+
+// line is one acquisition: it asks until it is granted the key or gives up.
+type line struct {
+	o     *Options
+	clock func() time.Duration
+
+	began    time.Duration
+	answered time.Duration       // when the store last gave an answer
+	claimed  bool                // the store has or may have a claim of ours
+	held     *backends.HeldError // the last answer, if it was that
+	backoff  time.Duration
+	floor    time.Duration
+}
+
+// acquire returns a Result with a Class unless the key was granted. Then no
+// claim is left behind, as far as the store can be reached.
+func acquire(ctx context.Context, o *Options, clock func() time.Duration) (grant, Result) {
+	l := &line{o: o, clock: clock, began: clock(), backoff: backoffMin, floor: hintFloorMin}
+	l.answered = l.began
+	inLine, stop := heed(ctx, o.Signals)
+	g, r := l.stand(inLine)
+	if stop() != nil && r.Class == "" { // a signal came with the grant
+		r = interrupted(inLine)
+	}
+	if r.Class != "" && l.claimed {
+		l.leave(ctx)
+	}
+	return g, r
+}
+
+func (l *line) stand(ctx context.Context) (grant, Result) {
+	for {
+		g, err := l.ask(ctx)
+		if err == nil {
+			return g, Result{}
+		}
+		if r := l.judge(ctx, err); r.Class != "" {
+			r.Lease = g.lease
+			return g, r
+		}
+		if l.held != nil {
+			l.await(ctx)
+		} else {
+			l.backOff(ctx)
+		}
+	}
+}
+
+// ask asks once, and doesn't wait for an answer that could come too late.
+func (l *line) ask(ctx context.Context) (grant, error) {
+	req := l.o.Request
+	limit := min(askAtMost, l.patienceLeft())
+	if t, err := TimingOf(l.o.Backend.Traits(), req.TTL, l.o.Grace); err == nil {
+		limit = min(limit, t.Term)
+	}
+	if l.o.Wait != 0 {
+		req.Place = placeFor
+	}
+	sent := l.clock()
+	var lease backends.Lease
+	err := within(ctx, limit, func(ctx context.Context) (err error) {
+		lease, err = l.o.Backend.Acquire(ctx, req)
+		return err
+	})
+	if err != nil {
+		return grant{}, err
+	}
+	l.claimed = true
+	timing, err := TimingOf(l.o.Backend.Traits(), lease.TTL, l.o.Grace)
+	if err == nil && l.clock() >= sent+timing.Term {
+		err = errLate
+	}
+	return grant{lease, timing, sent}, err
+}
+
+// judge returns a Result with a Class if err ends the wait.
+func (l *line) judge(ctx context.Context, err error) Result {
+	l.held = nil
+	var grace *GraceError
+	switch {
+	case ctx.Err() != nil:
+		l.claimed = true // the question in flight may be granted yet
+		return interrupted(ctx)
+	case errors.As(err, &l.held):
+		return l.taken()
+	case errors.As(err, &grace):
+		return Result{Class: BadGrace, Err: err}
+	case errors.Is(err, backends.ErrDone):
+		return Result{Class: Done, Err: err}
+	case errors.Is(err, backends.ErrRefused), errors.Is(err, backends.ErrLost):
+		return Result{Class: Unavailable, Err: err}
+	}
+	l.claimed = true
+	l.o.Log.Debug("no answer from the store", "key", l.o.Request.Key, "err", err)
+	if l.patienceLeft() < attemptFloor {
+		return Result{Class: Unavailable, Err: err}
+	}
+	return Result{}
+}
+
+// taken says whether to wait for those who are in the way.
+func (l *line) taken() Result {
+	l.answered = l.clock()
+	l.backoff = backoffMin
+	if l.o.Wait == 0 {
+		return Result{Class: Skipped, Held: l.held}
+	}
+	l.claimed = true
+	switch {
+	case slices.ContainsFunc(l.held.Holders, l.ofOurChain):
+		return Result{Class: Nested, Held: l.held}
+	case l.waitLeft() <= 0:
+		return Result{Class: Skipped, Held: l.held}
+	}
+	if l.o.OnWait != nil {
+		l.o.OnWait(l.held)
+	}
+	return Result{}
+}
+
+func (l *line) ofOurChain(c backends.Claim) bool { return slices.Contains(l.o.Chain, c.ID) }
+
+func (l *line) waitLeft() time.Duration {
+	if l.o.Wait == Forever {
+		return never
+	}
+	return l.began + l.o.Wait - l.clock()
+}
+
+// patienceLeft is how long the store may yet be silent.
+func (l *line) patienceLeft() time.Duration {
+	if l.o.Wait == Forever {
+		return never
+	}
+	return max(l.began+l.o.Wait, l.answered+l.o.Patience) - l.clock()
+}
+
+// await waits until it is time to ask again: the line may have moved, the claim
+// in front has ended, the place needs keeping, or the wait is over.
+func (l *line) await(ctx context.Context) {
+	began := l.clock()
+	longest := min(askEvery, l.waitLeft())
+	if l.held.RetryAfter > 0 {
+		longest = min(longest, l.held.RetryAfter)
+	}
+	l.hint(ctx, longest)
+	early := l.floor - (l.clock() - began)
+	if early <= 0 {
+		l.floor = hintFloorMin
+		return
+	}
+	pause(ctx, min(early, l.waitLeft()))
+	l.floor = min(2*l.floor, hintFloorMax)
+}
+
+// hint returns when the store says that the line may have moved, and after longest.
+func (l *line) hint(ctx context.Context, longest time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	waiter, ok := backends.As[backends.Waiter](l.o.Backend)
+	if !ok {
+		<-ctx.Done()
+		return
+	}
+	held := l.held
+	select {
+	case <-ctx.Done():
+	case a := <-call(func() (struct{}, error) { return struct{}{}, waiter.Wait(ctx, held) }):
+		if a.err != nil {
+			<-ctx.Done() // without hints, by asking every so often
+		}
+	}
+}
+
+func (l *line) backOff(ctx context.Context) {
+	d := l.backoff/2 + rand.N(l.backoff/2)
+	l.backoff = min(2*l.backoff, backoffMax)
+	pause(ctx, min(d, l.patienceLeft()))
+}
+
+// leave gives the claim up, known or not.
+func (l *line) leave(ctx context.Context) {
+	err := within(context.WithoutCancel(ctx), leaveFor, func(ctx context.Context) error {
+		return l.o.Backend.Release(ctx, l.o.Request.Key, l.o.Request.ID, backends.Outcome{})
+	})
+	if err != nil && !errors.Is(err, backends.ErrLost) {
+		l.o.Log.Debug("the place in line is left to expire", "key", l.o.Request.Key, "err", err)
+	}
+}
+
+// heed ends the context on the first signal that ends a process which waits;
+// others are for a command that isn't there yet, and are dropped. After stop,
+// which returns the context's error, no signal is taken any more.
+func heed(ctx context.Context, signals <-chan os.Signal) (_ context.Context, stop func() error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	end, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-end:
+				return
+			case s, ok := <-signals:
+				if !ok {
+					return
+				}
+				switch s {
+				case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
+					cancel(&interrupt{s.(syscall.Signal)})
+					return
+				}
+			}
+		}
+	}()
+	return ctx, func() error {
+		close(end)
+		<-done
+		err := ctx.Err()
+		cancel(nil)
+		return err
+	}
+}
+
+// interrupted is the result of a wait whose context ended.
+func interrupted(ctx context.Context) Result {
+	r := Result{Class: Interrupted, Err: context.Cause(ctx)}
+	if i, ok := r.Err.(*interrupt); ok {
+		r.Signal = i.signal
+	}
+	return r
+}
