@@ -45,9 +45,8 @@ func Fits(c Claim, front []Claim) bool {
 // Status is what a store knows of one key.
 type Status struct {
 	Key         string    `json:"key"`
-	AsOf        time.Time `json:"as_of"` // the store's clock when it was read
-	Line        []Claim   `json:"line"`  // live claims, first in line first
-	LastToken   Token     `json:"last_token,omitempty"`
+	AsOf        time.Time `json:"as_of"`                  // the store's clock when it was read
+	Line        []Claim   `json:"line"`                   // live claims, first in line first
 	Last        *Run      `json:"last,omitempty"`         // the last run that ended; nil: none known
 	LastSuccess *Run      `json:"last_success,omitempty"` // the last run that succeeded; nil: none known
 }

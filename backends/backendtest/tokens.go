@@ -8,7 +8,6 @@ var tokenProperties = []property{
 	{name: "TokensGrowAcrossTheEndOfALease", test: growsAcrossEnd},
 	{name: "TokensGrowAcrossRemoval", test: grows(client.removes)},
 	{name: "TokensGrowAcrossReopening", test: growsAcrossReopening},
-	{name: "LastTokenIsShown", test: lastToken},
 }
 
 func tokensFit(e *env) {
@@ -60,14 +59,5 @@ func (e *env) above(token, last backends.Token) {
 	e.Helper()
 	if token <= last {
 		e.Errorf("token %d after %d", token, last)
-	}
-}
-
-func lastToken(e *env) {
-	a := e.client()
-	lease := a.grant(a.request())
-	a.release(lease)
-	if status := a.status(); status.LastToken != lease.Token {
-		e.Errorf("LastToken %d, want %d", status.LastToken, lease.Token)
 	}
 }

@@ -151,7 +151,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (backends.Status, error
 	defer s.mu.Unlock()
 	return backends.Status{
 		Key: key, AsOf: now, Line: r.front(len(r.line)),
-		LastToken: r.lastToken, Last: r.last, LastSuccess: r.lastSuccess,
+		Last: r.last, LastSuccess: r.lastSuccess,
 	}, nil
 }
 

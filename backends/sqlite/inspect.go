@@ -143,7 +143,6 @@ func (t *tx) status(key string) (backends.Status, error) {
 			return status, err
 		} else if live {
 			status.Line = append(status.Line, c.public(t.now, wall))
-			status.LastToken = max(status.LastToken, c.token)
 		}
 	}
 	if err := rows.Err(); err != nil {
@@ -173,7 +172,6 @@ func (t *tx) addRuns(status *backends.Status) error {
 		}
 		json.Unmarshal([]byte(owner), &run.Owner) // for display only
 		run.Start, run.End = time.UnixMicro(start), time.UnixMicro(end)
-		status.LastToken = max(status.LastToken, run.Token)
 		if success {
 			status.LastSuccess = &run
 		} else {
