@@ -33,25 +33,21 @@ func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Ou
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	var gone bool
-	var next int64
+	var behind int64
 	err := s.step(ctx, logged, func(t *tx) error {
 		mine, err := scan(t.row("mine", s.prefix, key, id))
 		if err != nil {
 			return err
 		}
-		if gone = mine == nil || !mine.leased(s.clock, t.now); !gone {
-			if err := t.leave(mine, outcome); err != nil {
+		if gone = mine == nil || !mine.leased(s.clock, t.now); mine != nil {
+			if behind, err = t.leave(mine, outcome); err != nil {
 				return err
 			}
 		}
-		if err := t.exec("end", id, s.clock.boot, t.now+int64(tombstone)); err != nil {
-			return err
-		}
-		next, err = t.next(key)
-		return err
+		return t.exec("end", id, s.clock.boot, t.now+int64(tombstone))
 	})
-	if err == nil && next != 0 {
-		s.ring(next)
+	if err == nil {
+		s.ring(behind)
 	}
 	if err == nil && gone {
 		err = backends.ErrLost
@@ -59,17 +55,38 @@ func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Ou
 	return s.failed("release", key, s.lostIfMoved(err))
 }
 
-// leave takes a live claim out of the line, or lets it cool, and records its run.
-func (t *tx) leave(mine *claim, outcome backends.Outcome) error {
-	if mine.state == backends.Holding && outcome != (backends.Outcome{}) {
+// leave takes a claim out of the line, or lets it cool, and records its run. It
+// returns whom to ring for.
+func (t *tx) leave(mine *claim, outcome backends.Outcome) (behind int64, err error) {
+	if mine.holds(t.store.clock, t.now) && outcome != (backends.Outcome{}) {
 		if err := t.record(mine, outcome); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	if mine.keptTill > t.now {
-		return t.exec("cool", mine.seq)
+	if mine.clock == t.store.clock && mine.keptTill > t.now {
+		return 0, t.exec("cool", mine.seq)
 	}
-	return t.exec("remove", mine.seq)
+	return t.remove(mine)
+}
+
+// remove takes a claim out of the line, and returns the place of the live one
+// behind it if that waits, else 0.
+func (t *tx) remove(c *claim) (behind int64, err error) {
+	if err := t.exec("remove", c.seq); err != nil {
+		return 0, err
+	}
+	for {
+		next, err := scan(t.row("behind", c.prefix, c.key, c.seq))
+		if err != nil || next == nil || next.state != backends.Waiting {
+			return 0, err
+		}
+		if live, err := next.live(t.store.clock, t.now); live || err != nil {
+			return next.seq, err
+		}
+		if err := t.exec("remove", next.seq); err != nil {
+			return 0, err
+		}
+	}
 }
 
 // record keeps the run as the key's last one, and as its last success if it is one.
@@ -86,18 +103,12 @@ func (t *tx) record(mine *claim, outcome backends.Outcome) error {
 	return keep(1)
 }
 
-// next is the place of whoever is first in line and waits; 0 if nobody does.
-func (t *tx) next(key string) (int64, error) {
-	first, err := t.first(key)
-	if err != nil || first == nil || first.state != backends.Waiting {
-		return 0, err
-	}
-	return first.seq, nil
-}
-
-// ring wakes the waiter at seq. Without a bell it comes by itself when it next
+// ring wakes the waiter at seq; 0 is nobody. Without a bell it comes by itself when it next
 // keeps its place.
 func (s *Store) ring(seq int64) {
+	if seq == 0 {
+		return
+	}
 	if bell, err := s.bell(); err == nil {
 		bell.ring(seq)
 	}
@@ -107,7 +118,7 @@ func (s *Store) ring(seq int64) {
 func (s *Store) Ask(ctx context.Context, key, id string, notice backends.Notice) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	var next int64
+	var behind int64
 	err := s.step(ctx, logged, func(t *tx) error {
 		theirs, err := scan(t.row("mine", s.prefix, key, id))
 		if err != nil {
@@ -122,17 +133,13 @@ func (s *Store) Ask(ctx context.Context, key, id string, notice backends.Notice)
 		if !notice.Force {
 			return t.exec("notify", encode(notice), theirs.seq)
 		}
-		if err := t.exec("remove", theirs.seq); err != nil {
+		if behind, err = t.remove(theirs); err != nil {
 			return err
 		}
-		if err := t.exec("end", id, s.clock.boot, t.now+int64(tombstone)); err != nil {
-			return err
-		}
-		next, err = t.next(key)
-		return err
+		return t.exec("end", id, s.clock.boot, t.now+int64(tombstone))
 	})
-	if err == nil && next != 0 {
-		s.ring(next)
+	if err == nil {
+		s.ring(behind)
 	}
 	return s.failed("ask", key, err)
 }

@@ -18,6 +18,9 @@ SELECT * FROM claims WHERE prefix = ? AND key = ? ORDER BY seq LIMIT 1;
 -- name: inFront
 SELECT * FROM claims WHERE prefix = ? AND key = ? AND seq < ? ORDER BY seq DESC LIMIT 1;
 
+-- name: behind
+SELECT * FROM claims WHERE prefix = ? AND key = ? AND seq > ? ORDER BY seq LIMIT 1;
+
 -- name: mine
 SELECT * FROM claims WHERE prefix = ? AND key = ? AND id = ?;
 

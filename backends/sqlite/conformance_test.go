@@ -1,0 +1,26 @@
+package sqlite
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"flockd/backends"
+	"flockd/backends/backendtest"
+)
+
+func TestConformance(t *testing.T) {
+	path := t.TempDir() + "/flockd.db"
+	backendtest.Run(t, backendtest.Harness{
+		Open: func(t testing.TB) backends.Backend { return open(t, path) },
+		TTL:  time.Second,
+		// How late a busy machine may be; the store itself counts in nanoseconds.
+		Granularity: 200 * time.Millisecond,
+		Has:         backendtest.Waits | backendtest.MinHolds | backendtest.Dates,
+		Newer: func(t testing.TB, key string) {
+			s := open(t, path)
+			acquire(t, s, request(key))
+			script(t, path, fmt.Sprintf("UPDATE claims SET v = %d WHERE key = '%s'", backends.RecordVersion+1, key))
+		},
+	})
+}
