@@ -1,0 +1,45 @@
+# flockd needs Go and, for SQLite, a C compiler. Each target says which package it
+# lacks, and as root installs it.
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X flockd/cmd.version=$(VERSION)
+PREFIX  := /usr/local
+
+export CGO_ENABLED := 1
+
+.PHONY: build demo test docs check bench install clean
+
+build: ## the program, as ./flockd
+	@sh testscripts/need.sh cc
+	go build -trimpath -ldflags '$(LDFLAGS)' -o flockd .
+
+demo: build ## three contenders for one key
+	@sh testscripts/demo.sh ./flockd
+
+test: ## all tests; as root, since they mount small file systems and become other users
+	@sh testscripts/need.sh cc unshare setpriv mount
+	go test -timeout 15m ./...
+
+docs: ## man/ and completions/ from the commands
+	go test ./cmd -run TestGenerated -update
+
+check: ## what else CI looks at
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
+	go vet ./...
+	CGO_ENABLED=0 go vet ./...
+	go vet -tags no_sqlite ./...
+	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+
+bench: build ## median ratios beside flock(1)
+	@sh testscripts/need.sh flock
+	go run ./testscripts/bench ./flockd
+
+install: build ## program, man pages and completions below PREFIX
+	install -Dm755 flockd $(DESTDIR)$(PREFIX)/bin/flockd
+	for page in man/*.[0-9]; do install -Dm644 "$$page" "$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}" || exit; done
+	install -Dm644 completions/flockd.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/flockd
+	install -Dm644 completions/_flockd $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_flockd
+	install -Dm644 completions/flockd.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/flockd.fish
+
+clean:
+	rm -f flockd

@@ -1,0 +1,40 @@
+#!/bin/sh
+# need.sh COMMAND... says which package brings each command that is missing, and
+# as root installs it.
+set -eu
+
+package() {
+	case $1 in
+	cc) if command -v apk >/dev/null; then echo gcc musl-dev; elif command -v apt-get >/dev/null; then echo gcc libc6-dev; else echo gcc glibc-devel; fi ;;
+	flock | unshare | setpriv | mount) echo util-linux ;;
+	*) echo "$1" ;;
+	esac
+}
+
+packages=
+for command in "$@"; do
+	command -v "$command" >/dev/null || packages="$packages $(package "$command")"
+done
+[ -n "$packages" ] || exit 0
+
+if command -v apt-get >/dev/null; then
+	install="apt-get install -y --no-install-recommends"
+	update="apt-get update"
+elif command -v dnf >/dev/null; then
+	install="dnf install -y"
+	update=true
+elif command -v apk >/dev/null; then
+	install="apk add"
+	update=true
+else
+	echo "missing:$packages; install it with this system's package manager" >&2
+	exit 1
+fi
+if [ "$(id -u)" != 0 ]; then
+	echo "missing:$packages; as root: $install$packages" >&2
+	exit 1
+fi
+echo "installing:$packages" >&2
+$update >&2
+# shellcheck disable=SC2086 # several packages, several words
+DEBIAN_FRONTEND=noninteractive $install $packages >&2
