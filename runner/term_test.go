@@ -1,0 +1,120 @@
+package runner
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"flockd/backends"
+)
+
+// aMinute is the time line of a minute: renew 20 s, TERM 48.8 s, KILL 58.8 s.
+func aMinute() term {
+	timing, err := NewTiming(time.Minute, DefaultGrace)
+	if err != nil {
+		panic(err)
+	}
+	return term{timing: timing}.renewed(0, 0)
+}
+
+const (
+	sec        = time.Second
+	minuteTerm = 48_800 * time.Millisecond
+	minuteKill = 58_800 * time.Millisecond
+)
+
+func TestTermDecides(t *testing.T) {
+	unknown := errors.New("connection reset")
+	fresh := aMinute()
+	late := fresh.asked(20 * sec).failed(unknown, 21*sec)
+	for _, tc := range []struct {
+		name string
+		term term
+		now  time.Duration
+		want step
+	}{
+		{"fresh", fresh, 0, step{do: rest, at: 20 * sec}},
+		{"due", fresh, 20 * sec, step{do: renew}},
+		{"asking", fresh.asked(20 * sec), 21 * sec, step{do: rest, at: 27_500 * time.Millisecond}},
+		{"asking for too long", fresh.asked(20 * sec), 27_500 * time.Millisecond, step{do: giveUp}},
+		{"failed", late, 21 * sec, step{do: rest, at: 22_500 * time.Millisecond}},
+		{"again", late, 22_500 * time.Millisecond, step{do: renew}},
+		{"before TERM", fresh.failed(unknown, 48*sec), 48 * sec, step{do: rest, at: minuteTerm}},
+		{"TERM", late, minuteTerm, step{do: tell, stop: stop{minuteKill, ErrExpiring}}},
+		{"TERM while asking", fresh.asked(45 * sec), minuteTerm, step{do: tell, stop: stop{minuteKill, ErrExpiring}}},
+		{"woken after KILL", fresh, time.Hour, step{do: tell, stop: stop{minuteKill, ErrExpiring}}},
+		{"told", late.passedOn(minuteTerm), minuteTerm, step{do: rest, at: minuteTerm + 1500*time.Millisecond}},
+		{"told, renewing", late.passedOn(minuteTerm), 55 * sec, step{do: renew}},
+		{"renewed", fresh.renewed(30*sec, 0), 31 * sec, step{do: rest, at: 50 * sec}},
+		{"renewed early", fresh.renewed(30*sec, 1), 31 * sec, step{do: rest, at: 48 * sec}},
+		{"renewed by an old request", fresh.renewed(5*sec, 0), 55 * sec, step{do: tell, stop: stop{minuteKill + 5*sec, ErrExpiring}}},
+	} {
+		if got := tc.term.decide(tc.now); got != tc.want {
+			t.Errorf("%s: got %+v, want %+v", tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestTermIsLostByTheStoresWord(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		now   time.Duration
+		grace time.Duration
+		kill  time.Duration
+	}{
+		{"2 s", 20 * sec, DefaultGrace, 22 * sec},
+		{"the grace, if that is less", 20 * sec, sec, 21 * sec},
+		{"the old deadline, if that is sooner", 58 * sec, DefaultGrace, minuteKill},
+	} {
+		timing, err := NewTiming(time.Minute, tc.grace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost := term{timing: timing}.renewed(0, 0).failed(backends.ErrLost, tc.now)
+		s := lost.decide(tc.now)
+		if s.do != tell || s.stop.kill != tc.kill || !errors.Is(s.stop.why, backends.ErrLost) {
+			t.Errorf("%s: %+v", tc.name, s)
+		}
+		if s := lost.passedOn(tc.now).decide(time.Hour); s.do != rest || s.at != never {
+			t.Errorf("%s: does %+v after that", tc.name, s)
+		}
+	}
+}
+
+func TestLossBringsTheStopForward(t *testing.T) {
+	told := aMinute().passedOn(minuteTerm)
+	if s := told.failed(backends.ErrLost, 50*sec).decide(50 * sec); s.do != tell || s.stop.kill != 52*sec {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestNoticeStopsWithTheWholeGrace(t *testing.T) {
+	why := &LostError{Notice: backends.Notice{Kind: backends.Break}}
+	noticed := aMinute().renewed(20*sec, 0).noticed(why, 21*sec)
+	if s := noticed.decide(21 * sec); s != (step{do: tell, stop: stop{31 * sec, why}}) {
+		t.Errorf("got %+v", s)
+	}
+	if s := noticed.passedOn(21 * sec).noticed(why, 40*sec).decide(40 * sec); s.do != renew {
+		t.Errorf("told twice: %+v", s)
+	}
+}
+
+func TestStanding(t *testing.T) {
+	fresh := aMinute()
+	for _, tc := range []struct {
+		name string
+		term term
+		now  time.Duration
+		want error
+	}{
+		{"held", fresh, minuteTerm - 1, nil},
+		{"unproven", fresh, minuteTerm, ErrExpiring},
+		{"gone", fresh.failed(backends.ErrLost, sec), sec, backends.ErrLost},
+		{"gone and told", fresh.failed(backends.ErrLost, sec).passedOn(sec), sec, backends.ErrLost},
+		{"asked to stop, but held", fresh.noticed(errors.New("break"), sec), sec, nil},
+	} {
+		if got := tc.term.standing(tc.now); got != tc.want {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
