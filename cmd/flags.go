@@ -1,0 +1,249 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"flockd/runner"
+)
+
+// settings are the flags of a run. A configuration file may set those that
+// presets lists.
+type settings struct {
+	config *value[string]
+	key    *value[string]
+
+	backend       *value[string]
+	ttl           *value[time.Duration]
+	wait          *value[time.Duration]
+	noWait        *value[bool]
+	onLost        *value[runner.OnLost]
+	warnSignal    *value[syscall.Signal]
+	grace         *value[time.Duration]
+	maxRuntime    *value[time.Duration]
+	onUnavailable *value[runner.OnUnavailable]
+	exits         *exits
+	resultFile    *value[string]
+	note          *value[string]
+	shell         *value[string]
+	quiet         *value[bool]
+	verbose       *value[bool]
+	logFormat     *value[string]
+}
+
+func newSettings() *settings {
+	return &settings{
+		config:        newValue("FILE", "", parseText),
+		key:           unsetValue("KEY", "", parseKey),
+		backend:       unsetValue("URL", "", parseBackend),
+		ttl:           newValue("DUR", "5m", atLeast(time.Second)),
+		wait:          newValue("DUR|forever", "0", parseWait),
+		noWait:        newSwitch(),
+		onLost:        newValue("kill|warn", "kill", oneOf(runner.Kill, runner.Warn)),
+		warnSignal:    newValue("SIG", "URG", parseSignal),
+		grace:         unsetValue("DUR", runner.DefaultGrace, atLeast(0)),
+		maxRuntime:    newValue("DUR", "0", atLeast(0)),
+		onUnavailable: newValue("fail|skip|run", "fail", oneOf(runner.Fail, runner.Skip, runner.RunUnlocked)),
+		exits:         newExits(),
+		resultFile:    newValue("FILE", "", parseText),
+		note:          newValue("TEXT", "", parseNote),
+		shell:         newValue("STRING", "", parseText),
+		quiet:         newSwitch(),
+		verbose:       newSwitch(),
+		logFormat:     newValue("text|json", "text", oneOf("text", "json")),
+	}
+}
+
+// preset is a setting that a configuration file may hold.
+type preset interface {
+	preset(text, from string) error
+	origin() origin
+}
+
+// presets are the settings of a configuration file, by the flags' names. The
+// exit codes are not among them: they are several.
+func (s *settings) presets() map[string]preset {
+	return map[string]preset{
+		"backend":        s.backend,
+		"ttl":            s.ttl,
+		"wait":           s.wait,
+		"on-lost":        s.onLost,
+		"warn-signal":    s.warnSignal,
+		"grace":          s.grace,
+		"max-runtime":    s.maxRuntime,
+		"on-unavailable": s.onUnavailable,
+		"result-file":    s.resultFile,
+		"note":           s.note,
+		"quiet":          s.quiet,
+		"verbose":        s.verbose,
+		"log-format":     s.logFormat,
+	}
+}
+
+// Groups of flags, in the order of the help.
+const (
+	groupLock    = "The lock"
+	groupWaiting = "Waiting"
+	groupCommand = "The command"
+	groupOutcome = "Outcome"
+	groupOutput  = "Output"
+	groupOther   = "Other"
+)
+
+var flagGroups = []string{groupLock, groupWaiting, groupCommand, groupOutcome, groupOutput, groupOther}
+
+// Annotations of flags.
+const (
+	inGroup   = "group"      // the group in the help
+	shortOnly = "short-only" // the long name is not shown
+	byDefault = "default"    // what the help says of the default
+)
+
+// register adds the flags to set.
+func (s *settings) register(set *pflag.FlagSet) {
+	add := func(group, name, short string, v pflag.Value, usage string) *pflag.Flag {
+		return addFlag(set, group, name, short, v, usage)
+	}
+	add(groupLock, "key", "k", s.key, "the business key: 1 to 512 bytes of UTF-8, kept exactly")
+	add(groupLock, "backend", "b", s.backend, "where the lock lives").
+		Annotations[byDefault] = []string{"$FLOCKD_BACKEND, else the configuration, else sqlite:"}
+	add(groupLock, "ttl", "", s.ttl, "length of the lease: how long the key stays taken if this host dies. It is renewed while the command runs")
+	add(groupLock, "on-unavailable", "", s.onUnavailable, "what to do when the store is out of reach before the start; run means without the lock")
+
+	add(groupWaiting, "wait", "w", s.wait, "how long to stand in line; 0 skips at once")
+	addSwitch(set, groupWaiting, "no-wait", "n", s.noWait, "the same as --wait 0")
+	add(groupWaiting, "note", "", s.note, "shown to whoever is kept waiting").
+		Annotations[byDefault] = []string{"the CI run's URL, where one is known"}
+
+	add(groupCommand, "shell", "c", s.shell, "run STRING with /bin/sh -c")
+	add(groupCommand, "max-runtime", "", s.maxRuntime, "stop the command after this long").
+		Annotations[byDefault] = []string{"no limit"}
+	add(groupCommand, "on-lost", "", s.onLost, "what to do when the lease can't be proven any more: kill stops the command in time, warn lets it run on")
+	add(groupCommand, "warn-signal", "", s.warnSignal, "what --on-lost warn sends to the command")
+	add(groupCommand, "grace", "", s.grace, "time between TERM and KILL").
+		Annotations[byDefault] = []string{"10s, less where the TTL leaves less"}
+
+	add(groupOutcome, "exit", "", s.exits, "exit with N on skipped, done, lost, unavailable or max-runtime; may be repeated")
+	add(groupOutcome, "conflict-exit-code", "E", skippedCode{s.exits}, "the same as --exit skipped=N").
+		Annotations[shortOnly] = nil
+	add(groupOutcome, "result-file", "", s.resultFile, "write the outcome to FILE as JSON; +FILE appends a line")
+
+	addSwitch(set, groupOutput, "quiet", "q", s.quiet, "say nothing on a skip")
+	addSwitch(set, groupOutput, "verbose", "v", s.verbose, "say more")
+	add(groupOutput, "log-format", "", s.logFormat, "how flockd's own lines look")
+	add(groupOther, "config", "", s.config, "read this configuration alone").
+		Annotations[byDefault] = []string{"$FLOCKD_CONFIG, else see flockd.conf(5)"}
+
+	addFlockAliases(set)
+}
+
+func addFlag(set *pflag.FlagSet, group, name, short string, v pflag.Value, usage string) *pflag.Flag {
+	flag := set.VarPF(v, name, short, usage)
+	flag.Annotations = map[string][]string{inGroup: {group}}
+	return flag
+}
+
+func addSwitch(set *pflag.FlagSet, group, name, short string, v *value[bool], usage string) {
+	addFlag(set, group, name, short, repeatable{v}, usage).NoOptDefVal = "true"
+}
+
+// repeatable is a switch: to say it twice is to say it.
+type repeatable struct{ *value[bool] }
+
+func (r repeatable) Type() string { return "bool" }
+
+func (r repeatable) Set(text string) error {
+	err := r.value.Set(text)
+	if errors.Is(err, errTwice) && text == r.text {
+		return nil
+	}
+	return err
+}
+
+// addFlockAliases takes flock(1)'s flags that mean the same here, and those that
+// mean nothing here.
+func addFlockAliases(set *pflag.FlagSet) {
+	for name, short := range map[string]string{"exclusive": "x", "close": "o", "no-fork": "F"} {
+		addSwitch(set, groupOther, name, short, newSwitch(), "flock(1)'s: does nothing")
+		set.Lookup(name).Hidden = true
+	}
+	set.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		switch name {
+		case "nb", "nonblock":
+			name = "no-wait"
+		case "command":
+			name = "shell"
+		}
+		return pflag.NormalizedName(name)
+	})
+}
+
+// flagError is the usage error for what pflag found. It never repeats a value
+// that may hold a secret.
+func flagError(cmd *cobra.Command, err error) error {
+	var (
+		unknown *pflag.NotExistError
+		missing *pflag.ValueRequiredError
+		invalid *pflag.InvalidValueError
+		syntax  *pflag.InvalidSyntaxError
+	)
+	see := "see " + cmd.CommandPath() + " --help"
+	switch {
+	case errors.As(err, &unknown):
+		return unknownFlag(unknown, see)
+	case errors.As(err, &missing):
+		return usage(see, "%s needs a value", flagName(missing.GetFlag()))
+	case errors.As(err, &invalid):
+		return invalidFlag(invalid)
+	case errors.As(err, &syntax):
+		return usage(see, "a flag is badly written")
+	}
+	return usage(see, "%w", err)
+}
+
+func unknownFlag(err *pflag.NotExistError, see string) error {
+	name := err.GetSpecifiedName()
+	if name == "timeout" {
+		return usage("--wait limits the time in line, --max-runtime the command's", "there is no --timeout: --wait or --max-runtime?")
+	}
+	if err.GetSpecifiedShortnames() != "" {
+		return usage(see, "there is no flag -%s", name)
+	}
+	return usage(see, "there is no flag --%s", name)
+}
+
+func invalidFlag(err *pflag.InvalidValueError) error {
+	flag, cause := err.GetFlag(), errors.Unwrap(err)
+	switch {
+	case cause == errTwice:
+		return usage("", "%s is given twice", flagName(flag))
+	case flag.Name == "backend" || flag.Name == "key":
+		return usage("", "%s: %w", flagName(flag), cause)
+	}
+	return usage("", "%s %s: %w", flagName(flag), shortened(err.GetValue()), cause)
+}
+
+func flagName(flag *pflag.Flag) string {
+	if _, ok := flag.Annotations[shortOnly]; ok {
+		return "-" + flag.Shorthand
+	}
+	return "--" + flag.Name
+}
+
+// shortened is text for a message: what is long or empty can be told.
+func shortened(text string) string {
+	const most = 60
+	if r := []rune(text); len(r) > most {
+		text = string(r[:most]) + "…"
+	}
+	if text == "" || strings.ContainsAny(text, " \t\n") {
+		return fmt.Sprintf("%q", text)
+	}
+	return text
+}

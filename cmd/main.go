@@ -1,0 +1,112 @@
+// Package cmd is flockd's commands: flags, output and exit codes, and nothing of
+// how a lock is taken.
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"flockd/runner"
+)
+
+// app is what the commands share.
+type app struct {
+	Streams
+	files fs.FS // man/ and completions/
+	print *printer
+	run   func(context.Context, *runOptions) error // what a run does, once its flags are understood
+}
+
+// Main runs the command that the arguments name, with files holding the man
+// pages and completions, and returns the exit code. It doesn't return if a signal
+// is to end the process.
+func Main(streams Streams, files fs.FS) (code int) {
+	a := &app{Streams: streams, files: files, print: newPrinter(streams.Stderr, false, false, false)}
+	a.run = a.runLocked
+	defer func() {
+		if fault := recover(); fault != nil {
+			a.print.fail(fmt.Errorf("internal fault: %v", fault))
+			code = exitCode(runner.Result{Class: runner.Internal}, nil)
+		}
+	}()
+	root := a.newRoot()
+	root.SetArgs(streams.Args)
+	return a.end(root.ExecuteContext(context.Background()))
+}
+
+// end reports an error that hasn't been, and turns it into the exit code.
+func (a *app) end(err error) int {
+	var e *ended
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &e):
+		if e.signal() != 0 && a.Process {
+			endBySignal(e.signal())
+		}
+		return e.code()
+	}
+	a.print.fail(err)
+	return exitCode(resultOf(err), nil)
+}
+
+func (a *app) newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "flockd",
+		Short: "Run a command under a distributed lock",
+		Long: "flockd runs a command under a lock that hosts share, and stops the command\n" +
+			"before somebody else can be granted the lock.",
+		Args:              cobra.ArbitraryArgs,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	version := root.Flags().BoolP("version", "V", false, "show the version")
+	root.RunE = func(_ *cobra.Command, args []string) error {
+		if *version {
+			a.printVersion()
+			return nil
+		}
+		return noCommand(root, args)
+	}
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), helpText(cmd)) })
+	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"})
+	root.AddCommand(a.newRun(), a.newConfig(), a.newVersion(), a.newCompletion(), a.newMan())
+	return root
+}
+
+// noCommand is the usage error for a command that isn't there.
+func noCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usage("see flockd --help", "no command is given")
+	}
+	hint := "see flockd --help"
+	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean flockd " + strings.Join(near, ", flockd ") + "?"
+	}
+	return usage(hint, "there is no command %s", shortened(args[0]))
+}
+
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("see "+cmd.CommandPath()+" --help", "%s takes no argument", cmd.CommandPath())
+	}
+	return nil
+}
+
+// signal is the signal that came to us and ended the command or the wait.
+func (e *ended) signal() syscall.Signal {
+	if e.result.Class == runner.Finished || e.result.Class == runner.Interrupted {
+		return e.result.Signal
+	}
+	return 0
+}

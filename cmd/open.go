@@ -1,0 +1,125 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flockd/backends"
+	"flockd/backends/all"
+)
+
+// defaultBackend is the store where none is named.
+const defaultBackend = "sqlite:"
+
+// backendVariable names the store, for flockd and for what it runs.
+const backendVariable = "FLOCKD_BACKEND"
+
+// openAtMost bounds the first try to open a store; what comes after it is the
+// wait for the key, with its own limits.
+const openAtMost = 2 * time.Second
+
+var errHidden = errors.New("the URL has *** where its secret was")
+
+// parseBackend checks a store's URL without repeating it.
+func parseBackend(text string) (string, error) {
+	u, err := backends.ParseURL(text)
+	switch {
+	case err != nil:
+		return "", err
+	case u.HasHidden():
+		return "", errHidden
+	}
+	_, err = u.Timeout()
+	return text, err
+}
+
+// badBackend is the usage error for a URL that parseBackend refuses.
+func badBackend(from string, err error) error {
+	if errors.Is(err, errHidden) {
+		return usage("flockd leaves secrets out of what it shows and exports: give the URL with its secret, or with ?password-file=",
+			"%s: %w", from, err)
+	}
+	return usage("", "%s: %w", from, err)
+}
+
+// backendFromVariable takes FLOCKD_BACKEND, unless a flag is stronger.
+func (s *settings) backendFromVariable(streams Streams) error {
+	text, ok := streams.variable(backendVariable)
+	switch {
+	case !ok || s.backend.given():
+		return nil
+	case text == "":
+		return usage("unset it to use the configured store or the default", "%s is set but empty: a secret that is missing here?", backendVariable)
+	}
+	if err := s.backend.preset(text, backendVariable); err != nil {
+		return badBackend(backendVariable, err)
+	}
+	return nil
+}
+
+// openStore opens the store at u. One that can't be reached is tried again
+// whenever it is asked; the error is the user's. A signal that ends the wait for
+// a key ends this one, and stays in signals.
+func openStore(ctx context.Context, u *backends.URL, signals chan os.Signal) (backends.Backend, error) {
+	trying, cancel := context.WithTimeout(ctx, openAtMost)
+	defer cancel()
+	done := make(chan struct{})
+	heeded := make(chan struct{})
+	go func() {
+		defer close(heeded)
+		giveUpOn(signals, done, cancel)
+	}()
+	b, err := all.Open(trying, u)
+	close(done)
+	<-heeded
+	var bad *backends.URLError
+	switch {
+	case err == nil:
+		return b, nil
+	case errors.As(err, &bad):
+		return nil, usage("", "backend %s: %w", u, err)
+	}
+	return &reopening{url: u, err: err}, nil
+}
+
+// giveUpOn calls cancel at a signal that ends a wait, unless done is closed before.
+func giveUpOn(signals chan os.Signal, done <-chan struct{}, cancel func()) {
+	for {
+		select {
+		case <-done:
+			return
+		case sig := <-signals:
+			switch sig {
+			case syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM:
+				cancel()
+				signals <- sig
+				return
+			}
+		}
+	}
+}
+
+// address is what the command gets as FLOCKD_BACKEND: without secrets, and where
+// the store knows it, in a form that holds in any folder.
+func address(b backends.Backend, u *backends.URL) string {
+	if a, ok := backends.As[interface{ Address() string }](b); ok {
+		if absolute, err := backends.ParseURL(a.Address()); err == nil {
+			return absolute.String()
+		}
+	}
+	return u.String()
+}
+
+// completeBackend completes a URL with the schemes of this build.
+func completeBackend(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var urls []string
+	for _, scheme := range all.Schemes() {
+		urls = append(urls, scheme+":")
+	}
+	return urls, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}

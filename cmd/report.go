@@ -1,0 +1,87 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"syscall"
+
+	"flockd/backends"
+	"flockd/runner"
+)
+
+// report says how a run came out, where that isn't plain from the command.
+func (r *lockedRun) report(res runner.Result) {
+	class := slog.String("class", string(res.Class))
+	token := slog.Int64("token", int64(res.Lease.Token))
+	switch res.Class {
+	case runner.Finished:
+	case runner.Skipped:
+		r.reportSkip(res, class)
+	case runner.Done:
+		r.say(slog.LevelInfo, doneText(r.key, res.Err), class)
+	case runner.Lost:
+		r.say(slog.LevelError, fmt.Sprintf("lost the lock on %s (token %d): %v; the command %s", r.key, res.Lease.Token, res.Err, exitText(res.Exit)), class, token)
+	case runner.MaxRuntime:
+		r.say(slog.LevelError, fmt.Sprintf("stopped %s after --max-runtime %v: the command %s", r.key, r.maxRuntime, exitText(res.Exit)), class, token)
+	case runner.Unavailable:
+		r.say(slog.LevelError, fmt.Sprintf("no lock on %s: the store %s is unavailable: %v; the command did not run", r.key, r.backend, res.Err), class)
+		r.hint(res.Err)
+	case runner.Interrupted:
+		r.say(slog.LevelInfo, fmt.Sprintf("stopped waiting for %s: signal %s", r.key, signalName(res.Signal)), class)
+	case runner.Nested:
+		r.say(slog.LevelError, fmt.Sprintf("%s is %s, which encloses this one: the wait would never end", r.key, heldText(res.Held)), class)
+		r.print.say(slog.LevelError, "hint: leave the inner flockd run out, or give it another key")
+	case runner.NotStarted:
+		r.reportNotStarted(res.Err, class)
+	case runner.BadGrace:
+		r.say(slog.LevelError, fmt.Sprintf("--grace and --ttl: %v", res.Err), class)
+	default:
+		r.print.fail(res.Err, class)
+	}
+}
+
+func (r *lockedRun) hint(err error) {
+	if hint := hintOf(err); hint != "" {
+		r.print.say(slog.LevelError, "hint: "+hint)
+	}
+}
+
+func (r *lockedRun) reportSkip(res runner.Result, class slog.Attr) {
+	if res.Held == nil {
+		r.say(slog.LevelInfo, fmt.Sprintf("skipped %s: the store %s is unavailable: %v", r.key, r.backend, res.Err), class)
+		return
+	}
+	text := "skipped " + r.key + ": " + heldText(res.Held)
+	if r.wait > 0 {
+		text += "; gave up after " + r.wait.String()
+	}
+	r.say(slog.LevelInfo, text, class, slog.Any("held_by", res.Held.Holders), slog.Int("waiting", res.Held.Waiters))
+}
+
+func (r *lockedRun) reportNotStarted(err error, class slog.Attr) {
+	r.print.fail(err, class)
+	if errors.Is(err, syscall.ENOEXEC) {
+		r.print.say(slog.LevelError, "hint: a script needs a first line such as #!/bin/sh")
+	}
+}
+
+// exitText is "exited with 3", or "was ended by signal KILL".
+func exitText(e runner.Exit) string {
+	switch {
+	case e.Signal != 0:
+		return "was ended by signal " + signalName(e.Signal)
+	case e.Ended.IsZero():
+		return "did not run"
+	}
+	return fmt.Sprintf("exited with %d", e.Code)
+}
+
+func doneText(key string, err error) string {
+	var done *backends.DoneError
+	if !errors.As(err, &done) {
+		return fmt.Sprintf("%s is done already: %v", key, err)
+	}
+	e := done.Entry
+	return fmt.Sprintf("%s is done already: %q succeeded at %s, run by %s", key, e.Run, e.At.Local().Format(stamp), ownerText(e.Owner))
+}

@@ -1,0 +1,170 @@
+package cmd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"flockd/backends"
+	"flockd/runner"
+)
+
+// The states of a run that hasn't ended yet, as classes of a result file.
+const (
+	classWaiting runner.Class = "waiting" // in line, or about to ask
+	classRunning runner.Class = "running" // the command runs, or is just about to
+)
+
+// record is what a result file says. What isn't known yet is left out.
+type record struct {
+	Class    runner.Class     `json:"class"`
+	Key      string           `json:"key"`
+	ID       string           `json:"id"`
+	Token    backends.Token   `json:"token,omitempty"`
+	Backend  string           `json:"backend"` // without secrets
+	Host     string           `json:"host"`
+	User     string           `json:"user"`
+	PID      int              `json:"pid"`     // flockd's
+	Command  string           `json:"command"` // base name; never the arguments
+	Note     string           `json:"note,omitempty"`
+	Asked    time.Time        `json:"asked"`
+	Started  time.Time        `json:"started,omitzero"`
+	Ended    time.Time        `json:"ended,omitzero"`
+	ExitCode *int             `json:"exit_code,omitempty"` // the command's
+	Signal   string           `json:"signal,omitempty"`    // that ended the command, or the wait
+	Unlocked bool             `json:"unlocked,omitempty"`
+	HeldBy   []backends.Claim `json:"held_by,omitempty"`
+	Error    string           `json:"error,omitempty"`
+	Status   *int             `json:"flockd_exit_code,omitempty"` // unless a signal ends flockd, which shells show as 128+N
+}
+
+// resultFile keeps a record in a file. The zero resultFile keeps none.
+type resultFile struct {
+	record
+	path     string
+	appended *os.File // with +FILE
+}
+
+// openResultFile makes sure that the result can be written: name is
+// --result-file. A file that isn't appended to says "waiting" from now on, and
+// not how an earlier run ended.
+func openResultFile(name string, r record) (*resultFile, error) {
+	f := &resultFile{record: r}
+	if name == "" {
+		return f, nil
+	}
+	if err := f.open(name); err != nil {
+		return nil, usage("", "--result-file %s: %w", shortened(name), err)
+	}
+	return f, nil
+}
+
+func (f *resultFile) open(name string) error {
+	path, appending := strings.CutPrefix(name, "+")
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return errors.New("no regular file")
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	f.path = path
+	if !appending {
+		return f.write(classWaiting)
+	}
+	f.appended, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	return bare(err)
+}
+
+// write makes the record say class.
+func (f *resultFile) write(class runner.Class) error {
+	if f.path == "" || f.Class == class {
+		return nil
+	}
+	f.Class = class
+	line, err := json.Marshal(f.record)
+	if err != nil {
+		return err
+	}
+	line = append(line, '\n')
+	if f.appended == nil {
+		return bare(replaceFile(f.path, line))
+	}
+	_, err = f.appended.Write(line)
+	return bare(err)
+}
+
+// running says that the command is about to start; without a lease: unlocked.
+func (f *resultFile) running(lease backends.Lease) error {
+	f.Token, f.Unlocked, f.Started = lease.Token, lease.ID == "", time.Now()
+	return f.write(classRunning)
+}
+
+// end writes how it came out.
+func (f *resultFile) end(res runner.Result, status int, clean func(string) string) error {
+	f.Token, f.Unlocked, f.Status = res.Lease.Token, res.Unlocked, &status
+	f.Started, f.Ended = res.Exit.Started, res.Exit.Ended
+	if f.Ended.IsZero() {
+		f.Ended = time.Now()
+	} else {
+		f.ExitCode = &res.Exit.Code
+	}
+	if sig := max(res.Exit.Signal, res.Signal); sig != 0 {
+		f.Signal = signalName(sig)
+	}
+	if res.Held != nil {
+		f.HeldBy = res.Held.Holders
+	}
+	if res.Err != nil {
+		f.Error = clean(res.Err.Error())
+	}
+	return f.write(res.Class)
+}
+
+// signalName is a signal's name without SIG, or its number.
+func signalName(sig syscall.Signal) string {
+	if name := unix.SignalName(sig); name != "" {
+		return strings.TrimPrefix(name, "SIG")
+	}
+	return fmt.Sprint(int(sig))
+}
+
+// replaceFile puts text in the place of path, so that a reader finds the old file
+// or the new one, whole.
+func replaceFile(path string, text []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err == nil {
+		err = file.Sync()
+	}
+	err = errors.Join(err, file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		os.Remove(file.Name())
+	}
+	return err
+}
+
+// bare is an error of the system without the operation and the file.
+func bare(err error) error {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	return err
+}

@@ -1,0 +1,209 @@
+package cmd
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flockd/backends"
+	"flockd/runner"
+)
+
+// runOptions is a run as the user wants it.
+type runOptions struct {
+	key     string
+	backend *backends.URL
+	from    string // where backend was named: see value
+
+	inherited string // FLOCKD_BACKEND, if it is the backend
+
+	ttl           time.Duration
+	wait          time.Duration
+	onLost        runner.OnLost
+	warnSignal    syscall.Signal
+	grace         time.Duration
+	maxRuntime    time.Duration
+	onUnavailable runner.OnUnavailable
+
+	argv       []string
+	chain      []string // the enclosing holds
+	note       string
+	exits      map[runner.Class]int
+	resultFile string
+
+	quiet, verbose, json bool
+}
+
+func (a *app) newRun() *cobra.Command {
+	s := newSettings()
+	cmd := &cobra.Command{
+		Use:   "run --key KEY [flags] -- COMMAND [ARG...]",
+		Short: "Run a command under the lock on a key",
+		Long: "Run COMMAND under the lock on KEY, which at most one command holds at a time.\n" +
+			"The lease on the key is renewed while COMMAND runs. When it can't be proven any\n" +
+			"more, COMMAND is stopped before anybody else can be granted the key.\n\n" +
+			"A duration is 90s, 1h30m or 1d12h; a bare number is seconds. Flags end at the\n" +
+			"first argument that is none, or at --.",
+		Example: strings.Trim(runExamples, "\n"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := s.runOptions(a.Streams, args)
+			if err != nil {
+				return err
+			}
+			return a.run(cmd.Context(), o)
+		},
+		ValidArgsFunction: a.completeCommand,
+	}
+	s.register(cmd.Flags())
+	cmd.Flags().SetInterspersed(false)
+	completeFlags(cmd)
+	return cmd
+}
+
+const runExamples = `
+# cron: one host of many runs the report, the others skip it
+0 1 * * *  flockd run -q -k nightly-report -E 0 -- /usr/local/bin/report.sh
+
+# deploy: stand in line for ten minutes, and stop a deployment after an hour
+flockd run -k deploy/web -w 10m --max-runtime 1h -- ./deploy.sh production
+
+# CI: whoever is kept waiting sees which run it is
+FLOCKD_BACKEND=$LOCK_URL flockd run -k terraform/prod -w 30m --note "$CI_JOB_URL" -- terraform apply
+`
+
+// runLocked runs the command under the lock and reports how it came out.
+func (a *app) runLocked(ctx context.Context, o *runOptions) error {
+	a.print = newPrinter(a.Stderr, o.json, o.quiet, o.verbose)
+	a.print.secret = o.backend.Password
+	id := backends.NewID()
+	who := owner(a.Streams, o.argv[0], o.note)
+	file, err := openResultFile(o.resultFile, record{
+		Key: o.key, ID: id, Backend: o.backend.String(), Host: who.Host, User: who.User,
+		PID: who.PID, Command: who.Command, Note: who.Note, Asked: time.Now(),
+	})
+	if err != nil {
+		return err
+	}
+	r := &lockedRun{app: a, runOptions: o, id: id, who: who, file: file}
+	res := r.do(ctx)
+	r.report(res)
+	e := &ended{res, o.exits}
+	if err := file.end(res, e.code(), a.print.clean); err != nil {
+		r.warnResultFile(err)
+	}
+	return e
+}
+
+// lockedRun is one run.
+type lockedRun struct {
+	*app
+	*runOptions
+	id      string
+	who     backends.Owner
+	file    *resultFile
+	waiting bool // and has said so
+}
+
+func (r *lockedRun) do(ctx context.Context) runner.Result {
+	path, err := lookUp(r.argv[0], r.Streams)
+	if err != nil {
+		return resultOf(err)
+	}
+	var signals chan os.Signal
+	if r.Process {
+		signals = catchSignals()
+	}
+	store, err := openStore(ctx, r.backend, signals)
+	if err != nil {
+		return resultOf(err)
+	}
+	defer store.Close()
+	r.nameDefault()
+	if err := r.checkGrace(store.Traits()); err != nil {
+		return resultOf(err)
+	}
+	return runner.Run(ctx, r.options(store, signals, path))
+}
+
+// nameDefault says what a lock in the default store is worth.
+func (r *lockedRun) nameDefault() {
+	if r.from == fromDefault {
+		r.say(slog.LevelInfo, "no store is named: this lock holds only for user "+r.who.User+
+			" on this host; --backend URL or FLOCKD_BACKEND names a store that hosts share")
+	}
+}
+
+// options are the runner's.
+func (r *lockedRun) options(store backends.Backend, signals <-chan os.Signal, path string) runner.Options {
+	return runner.Options{
+		Backend: store,
+		Request: backends.Request{
+			Key: r.key, ID: r.id, Owner: r.who, Mode: backends.Exclusive, TTL: r.ttl,
+		},
+		Wait:          r.wait,
+		Chain:         r.chain,
+		Command:       r.command(path, store),
+		Grace:         r.grace,
+		MaxRuntime:    r.maxRuntime,
+		OnLost:        r.onLost,
+		WarnSignal:    r.warnSignal,
+		OnUnavailable: r.onUnavailable,
+		Signals:       signals,
+		Log:           r.print.log,
+		OnWait:        r.onWait,
+		OnGrant:       r.onGrant,
+		OnStart:       r.onStart,
+	}
+}
+
+func (r *lockedRun) command(path string, store backends.Backend) runner.Command {
+	named := r.inherited
+	if named == "" {
+		named = address(store, r.backend)
+	}
+	return runner.Command{
+		Path: path, Args: r.argv, Env: r.Env, Backend: named,
+		Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr,
+	}
+}
+
+func (r *lockedRun) onWait(held *backends.HeldError) {
+	if r.waiting {
+		return
+	}
+	r.waiting = true
+	r.say(slog.LevelInfo, "waiting for "+r.key+": "+heldText(held), slog.Any("held_by", held.Holders), slog.Int("waiting", held.Waiters))
+	if err := r.file.write(classWaiting); err != nil {
+		r.warnResultFile(err)
+	}
+}
+
+func (r *lockedRun) onGrant(lease backends.Lease) error {
+	if err := r.file.running(lease); err != nil {
+		r.warnResultFile(err)
+	}
+	return nil
+}
+
+func (r *lockedRun) onStart() {
+	if err := r.file.running(backends.Lease{ID: r.id, Token: r.file.Token}); err != nil {
+		r.warnResultFile(err)
+	}
+	if r.Process {
+		leaveStreams()
+	}
+}
+
+// say prints a line about this run.
+func (r *lockedRun) say(level slog.Level, text string, attrs ...slog.Attr) {
+	r.print.say(level, text, append([]slog.Attr{slog.String("key", r.key), slog.String("backend", r.backend.String())}, attrs...)...)
+}
+
+func (r *lockedRun) warnResultFile(err error) {
+	r.say(slog.LevelWarn, "the result file "+r.file.path+" can't be written: "+err.Error())
+}

@@ -1,0 +1,115 @@
+package cmd
+
+import (
+	"errors"
+	"strings"
+
+	"flockd/backends"
+	"flockd/runner"
+)
+
+// resolve completes the flags with the variable and the configuration.
+func (s *settings) resolve(streams Streams) error {
+	if err := s.backendFromVariable(streams); err != nil {
+		return err
+	}
+	paths, must, err := configPaths(s.config.of, streams)
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		c, err := readConfig(path, must, streams.UID)
+		if err != nil {
+			return err
+		}
+		if c == nil {
+			continue
+		}
+		if err := c.apply(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runOptions are what flags, variable and configuration say, and the command.
+func (s *settings) runOptions(streams Streams, args []string) (*runOptions, error) {
+	if err := s.checkFlags(args); err != nil {
+		return nil, err
+	}
+	if err := s.resolve(streams); err != nil {
+		return nil, err
+	}
+	text := s.backend.of
+	if s.backend.from == fromDefault {
+		text = defaultBackend
+	}
+	backend, err := backends.ParseURL(text)
+	if err != nil {
+		return nil, badBackend("--backend", err)
+	}
+	o := &runOptions{
+		key: s.key.of, backend: backend, from: s.backend.from,
+		ttl: s.ttl.of, wait: s.wait.of, onLost: s.onLost.of, warnSignal: s.warnSignal.of,
+		grace: s.grace.of, maxRuntime: s.maxRuntime.of, onUnavailable: s.onUnavailable.of,
+		argv: args, chain: chain(streams), note: s.note.of, exits: s.exits.code, resultFile: s.resultFile.of,
+		quiet: s.quiet.of, verbose: s.verbose.of, json: s.logFormat.of == "json",
+	}
+	if s.shell.given() {
+		o.argv = []string{"/bin/sh", "-c", s.shell.of}
+	}
+	if s.noWait.of {
+		o.wait = 0
+	}
+	if s.note.from == fromDefault {
+		o.note = ciRun(streams)
+	}
+	if s.backend.from == backendVariable {
+		o.inherited = text
+	}
+	return o, o.checkGrace(backends.Traits{})
+}
+
+// checkFlags refuses what is missing and what makes no sense together on a
+// command line.
+func (s *settings) checkFlags(args []string) error {
+	const example = "flockd run --key nightly-report -- COMMAND [ARG...]"
+	switch {
+	case !s.key.given():
+		return usage(example, "no key is given: --key KEY")
+	case s.noWait.of && s.wait.given():
+		return usage("", "--no-wait and --wait %s contradict each other", s.wait.text)
+	case s.quiet.of && s.verbose.of:
+		return usage("", "--quiet and --verbose contradict each other")
+	case s.warnSignal.given() && s.onLost.of != runner.Warn:
+		return usage("", "--warn-signal %s has a meaning only with --on-lost warn", s.warnSignal.text)
+	case s.shell.given() && len(args) > 0:
+		return usage("quote the whole command, or leave out -c", "--shell and the argument %s: one of them is the command", shortened(args[0]))
+	case s.shell.given() && strings.TrimSpace(s.shell.of) == "":
+		return usage("", "--shell is empty: a variable that is missing here?")
+	case !s.shell.given() && len(args) == 0:
+		return usage(example, "no command is given")
+	case s.config.given() && s.config.of == "":
+		return usage("", "--config is empty")
+	}
+	return nil
+}
+
+// checkGrace refuses a grace that the TTL has no room for.
+func (o *runOptions) checkGrace(traits backends.Traits) error {
+	ttl := max(o.ttl, traits.MinTTL)
+	if traits.MaxTTL > 0 {
+		ttl = min(ttl, traits.MaxTTL)
+	}
+	_, err := runner.TimingOf(traits, ttl, o.grace)
+	var grace *runner.GraceError
+	if errors.As(err, &grace) {
+		return usage("", "--grace and --ttl: %w", err)
+	}
+	return err
+}
+
+// chain are the holds that enclose us, outermost first.
+func chain(streams Streams) []string {
+	return strings.FieldsFunc(streams.getenv("FLOCKD_HELD"), func(r rune) bool { return r == ',' || r == ' ' })
+}

@@ -1,0 +1,41 @@
+package cmd
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// passedOn are the signals that go to the command.
+var passedOn = []os.Signal{
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
+	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT,
+}
+
+// catchSignals takes the signals that are for the command, but those that were
+// ignored when we started: they stay ignored, for the command as well.
+func catchSignals() chan os.Signal {
+	signals := make(chan os.Signal, 32)
+	for _, sig := range passedOn {
+		if !signal.Ignored(sig) {
+			signal.Notify(signals, sig)
+		}
+	}
+	// A reader of stderr that went away must not end us and leave the command
+	// alone. Ignoring SIGPIPE would be inherited by the command; catching it isn't.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	return signals
+}
+
+// leaveStreams gives up our copies of the command's stdin and stdout, so that its
+// neighbours in a pipeline see its end, and not ours, as the end.
+func leaveStreams() {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer null.Close()
+	for fd := range 2 {
+		syscall.Dup3(int(null.Fd()), fd, 0)
+	}
+}

@@ -1,0 +1,16 @@
+// Flockd runs a command under a lock that hosts share.
+package main
+
+import (
+	"embed"
+	"os"
+
+	"flockd/cmd"
+)
+
+// files are the man pages and completions, for flockd man and flockd completion.
+//
+//go:embed man completions
+var files embed.FS
+
+func main() { os.Exit(cmd.Main(cmd.System(), files)) }
