@@ -69,7 +69,9 @@ type property struct {
 // properties is the suite, one list a subject.
 var properties = slices.Concat(
 	exclusiveProperties, renewProperties, releaseProperties, tokenProperties,
-	lineProperties, hintProperties, keyProperties, abilityProperties,
+	lineProperties, hintProperties, sharedProperties, slotProperties, minHoldProperties,
+	noticeProperties, statusProperties, listProperties, ledgerProperties, registerProperties,
+	keyProperties, recordProperties, raceProperties, abilityProperties,
 )
 
 // Run runs the suite. What the store lacks is listed in the log as not run.

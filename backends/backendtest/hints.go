@@ -10,7 +10,7 @@ import (
 var hintProperties = []property{
 	{name: "WaitReturnsOnRelease", needs: Waits, test: waitRelease},
 	{name: "WaitMissesNothing", needs: Waits, test: waitMisses},
-	{name: "WaitReturnsWhenTheOneInFrontGivesUp", needs: Waits, test: waitGivesUp},
+	{name: "WaitReturnsThoughTheOneInFrontGaveUp", needs: Waits, test: waitGivesUp},
 	{name: "WaitReturnsOnRemoval", needs: Waits, test: waitRemoval},
 	{name: "WaitEndsWithItsContext", needs: Waits, test: waitContext},
 	{name: "OneHandOverWakesOne", needs: Waits, test: wakesOne},
@@ -39,11 +39,12 @@ func waitMisses(e *env) {
 
 func waitGivesUp(e *env) {
 	a, b, c := e.trio()
-	a.grant(a.request())
+	lease := a.grant(a.request())
 	second := b.queue()
 	b.held(second)
 	wait := c.wait(c.held(c.queue()))
 	b.giveUp(second)
+	a.release(lease)
 	wait.returns()
 }
 

@@ -4,7 +4,7 @@ import "flockd/backends"
 
 var tokenProperties = []property{
 	{name: "TokensFitJSON", test: tokensFit},
-	{name: "TokensGrowAcrossRelease", test: grows((client).release)},
+	{name: "TokensGrowAcrossRelease", test: grows(client.release)},
 	{name: "TokensGrowAcrossTheEndOfALease", test: growsAcrossEnd},
 	{name: "TokensGrowAcrossRemoval", test: grows(client.removes)},
 	{name: "TokensGrowAcrossReopening", test: growsAcrossReopening},
@@ -43,7 +43,7 @@ func growsAcrossEnd(e *env) {
 	e.above(second.Token, first.Token)
 }
 
-// Nobody has the store open in between.
+// The counter is the store's, not the client's.
 func growsAcrossReopening(e *env) {
 	a := e.client()
 	first := a.grant(a.request())
