@@ -95,14 +95,15 @@ func (s *supervision) over() bool {
 
 // nap is how long nothing is due.
 func (s *supervision) nap() time.Duration {
-	switch {
-	case !s.stopping:
-		return s.tick
-	case s.killed || s.process.ended():
-		s.look = min(2*s.look, lookMax)
-		return s.look
+	nap := s.tick
+	if s.stopping && !s.killed {
+		nap = min(nap, s.killAt-s.clock())
 	}
-	return min(s.tick, s.killAt-s.clock())
+	if s.killed || s.stopping && s.process.ended() { // no event tells of the rest of the tree
+		s.look = min(2*s.look, lookMax)
+		nap = min(nap, s.look)
+	}
+	return nap
 }
 
 func (s *supervision) passOn(sig os.Signal, ok bool) {
@@ -150,8 +151,8 @@ func (s *supervision) killIfDue() {
 	}
 	if !s.killed {
 		s.log.Info("killing the command")
+		s.killed, s.look = true, lookMin
 	}
-	s.killed = true
 	s.process.signal(syscall.SIGKILL)
 }
 

@@ -26,7 +26,7 @@ const (
 func TestTermDecides(t *testing.T) {
 	unknown := errors.New("connection reset")
 	fresh := aMinute()
-	late := fresh.asked(20 * sec).failed(unknown, 21*sec)
+	late := fresh.asked(20*sec).failed(unknown, 21*sec)
 	for _, tc := range []struct {
 		name string
 		term term
@@ -94,7 +94,7 @@ func TestNoticeStopsWithTheWholeGrace(t *testing.T) {
 	if s := noticed.decide(21 * sec); s != (step{do: tell, stop: stop{31 * sec, why}}) {
 		t.Errorf("got %+v", s)
 	}
-	if s := noticed.passedOn(21 * sec).noticed(why, 40*sec).decide(40 * sec); s.do != renew {
+	if s := noticed.passedOn(21*sec).noticed(why, 40*sec).decide(40 * sec); s.do != renew {
 		t.Errorf("told twice: %+v", s)
 	}
 }

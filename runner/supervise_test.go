@@ -1,0 +1,186 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// watched is a supervision of a fake, in a bubble.
+type watched struct {
+	*supervision
+	fake    *fakeProcess
+	clock   *since
+	signals chan os.Signal
+	stops   chan stop
+}
+
+func watching(ends ...syscall.Signal) watched {
+	w := watched{fake: newFake(ends...), clock: newClock(), signals: make(chan os.Signal, 8), stops: make(chan stop, 2)}
+	w.fake.now = w.clock.now
+	w.supervision = &supervision{
+		process: w.fake, clock: w.clock.now, tick: tick, signals: w.signals, stops: w.stops, killAfter: 10 * sec, log: quiet,
+	}
+	return w
+}
+
+func after(d time.Duration, f func()) { time.AfterFunc(d, f) }
+
+var errLease = errors.New("the lease")
+
+func TestCommandEndsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching()
+		w.fake.tough = true // it leaves something behind
+		after(5*sec, func() { w.fake.end(Exit{Code: 3}) })
+		e := w.watch(t.Context())
+		r := w.result(e)
+		if r.Class != Finished || r.Exit.Code != 3 || r.Signal != 0 || len(w.fake.signals()) != 0 || w.clock.now() != 5*sec {
+			t.Errorf("%+v after %v, signals %v", r, w.clock.now(), w.fake.signals())
+		}
+	})
+}
+
+func TestLeaseStopsTheCommand(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		ends []syscall.Signal
+		want []string
+		exit int
+	}{
+		{"that takes TERM", []syscall.Signal{syscall.SIGTERM}, []string{"terminated 5s", "continued 5s"}, 143},
+		{"that doesn't", nil, []string{"terminated 5s", "continued 5s", "killed 9s"}, 137},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := watching(tc.ends...)
+				after(5*sec, func() { w.stops <- stop{9 * sec, errLease} })
+				r := w.result(w.watch(t.Context()))
+				if r.Class != Lost || r.Err != errLease || r.Exit.Code != tc.exit || !slices.Equal(w.fake.signals(), tc.want) {
+					t.Errorf("%+v, signals %q", r, w.fake.signals())
+				}
+			})
+		})
+	}
+}
+
+func TestRestOfTheTreeIsKilledInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching(syscall.SIGTERM)
+		w.fake.tough = true
+		after(5*sec, func() { w.stops <- stop{9 * sec, errLease} })
+		after(30*sec, w.fake.bury) // it sleeps where no signal reaches it
+		w.watch(t.Context())
+		if want := []string{"terminated 5s", "continued 5s", "killed 9s"}; len(w.fake.signals()) < 3 || !slices.Equal(w.fake.signals()[:3], want) {
+			t.Errorf("signals %q, want %q first", w.fake.signals(), want)
+		}
+		if at := w.clock.now(); at < 30*sec || at > 30*sec+lookMax {
+			t.Errorf("over after %v", at)
+		}
+	})
+}
+
+func TestWokenTooLateKillsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching(syscall.SIGTERM)
+		after(5*sec, func() { w.stops <- stop{4 * sec, errLease} })
+		w.watch(t.Context())
+		if want := []string{"killed 5s"}; !slices.Equal(w.fake.signals(), want) {
+			t.Errorf("signals %q, want %q", w.fake.signals(), want)
+		}
+	})
+}
+
+func TestSuspendBetweenTermAndKill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching()
+		after(5*sec, func() { w.stops <- stop{60 * sec, errLease} })
+		after(10*sec, func() { w.clock.sleep(time.Hour) })
+		w.watch(t.Context())
+		if at := w.clock.now(); at > time.Hour+10*sec+tick {
+			t.Errorf("killed after %v", at)
+		}
+	})
+}
+
+func TestSecondStopBringsTheFirstForward(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching()
+		after(5*sec, func() { w.stops <- stop{15 * sec, ErrExpiring} })
+		after(6*sec, func() { w.stops <- stop{8 * sec, errLease} })
+		after(7*sec, func() { w.stops <- stop{80 * sec, errLease} })
+		w.watch(t.Context())
+		if want := []string{"terminated 5s", "continued 5s", "killed 8s"}; !slices.Equal(w.fake.signals(), want) {
+			t.Errorf("signals %q, want %q", w.fake.signals(), want)
+		}
+	})
+}
+
+func TestWarnLetsItRunOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching()
+		w.warn = syscall.SIGURG
+		after(5*sec, func() { w.stops <- stop{6 * sec, errLease} })
+		after(time.Hour, func() { w.fake.end(Exit{}) })
+		r := w.result(w.watch(t.Context()))
+		if want := []string{"pass urgent I/O condition 5s"}; r.Class != Lost || r.Exit.Code != 0 || !slices.Equal(w.fake.signals(), want) {
+			t.Errorf("%+v, signals %q", r, w.fake.signals())
+		}
+	})
+}
+
+func TestMaxRuntime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching()
+		w.maxRuntime = time.Minute
+		r := w.result(w.watch(t.Context()))
+		want := []string{"terminated 1m0s", "continued 1m0s", "killed 1m10s"}
+		if r.Class != MaxRuntime || !slices.Equal(w.fake.signals(), want) {
+			t.Errorf("%+v, signals %q", r, w.fake.signals())
+		}
+	})
+}
+
+func TestLossAfterMaxRuntimeIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching()
+		w.maxRuntime = time.Minute
+		after(62*sec, func() { w.stops <- stop{64 * sec, errLease} })
+		r := w.result(w.watch(t.Context()))
+		if at := w.clock.now(); r.Class != Lost || at > 64*sec+lookMax {
+			t.Errorf("%+v after %v", r, at)
+		}
+	})
+}
+
+func TestSignalsArePassedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching(syscall.SIGINT)
+		w.signals <- syscall.SIGUSR1 // between the grant and the start
+		after(sec, func() { w.signals <- syscall.SIGHUP })
+		after(2*sec, func() { w.signals <- syscall.SIGINT })
+		r := w.result(w.watch(t.Context()))
+		want := []string{"pass user defined signal 1 0s", "pass hangup 1s", "pass interrupt 2s"}
+		if r.Class != Finished || r.Signal != syscall.SIGINT || !slices.Equal(w.fake.signals(), want) {
+			t.Errorf("%+v, signals %q", r, w.fake.signals())
+		}
+	})
+}
+
+func TestEndOfTheContextStopsTheCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		after(sec, func() { cancel(errLease) })
+		r := w.result(w.watch(ctx))
+		want := []string{"terminated 1s", "continued 1s", "killed 11s"}
+		if r.Class != Interrupted || r.Err != errLease || !slices.Equal(w.fake.signals(), want) {
+			t.Errorf("%+v, signals %q", r, w.fake.signals())
+		}
+	})
+}

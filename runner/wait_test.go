@@ -1,0 +1,382 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"flockd/backends"
+	"flockd/backends/mem"
+)
+
+func waitFor(b backends.Backend, wait time.Duration) *Options {
+	o := Options{Backend: b, Request: request("us"), Wait: wait, Grace: DefaultGrace, Log: quiet}
+	return o.withDefaults()
+}
+
+// released counts the releases that a store sees.
+func released(f *faulty) *[]string {
+	var ids []string
+	f.release = func(ctx context.Context, key, id string, o backends.Outcome) error {
+		ids = append(ids, id)
+		return f.Backend.Release(ctx, key, id, o)
+	}
+	return &ids
+}
+
+func TestSkipAsksOnceAndLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		hold(t, b, "other")
+		asked := 0
+		f := &faulty{Backend: b, acquire: func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+			asked++
+			return b.Acquire(ctx, r)
+		}}
+		ids := released(f)
+		_, r := acquire(t.Context(), waitFor(f, 0), newClock().now)
+		if r.Class != Skipped || r.Held == nil || r.Held.Holders[0].ID != "other" {
+			t.Errorf("got %+v", r)
+		}
+		if got := holders(t, b); asked != 1 || len(*ids) != 0 || !slices.Equal(got, []string{"other"}) {
+			t.Errorf("asked %d times, released %v, left %v", asked, *ids, got)
+		}
+	})
+}
+
+func TestWaitRunsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		b.Acquire(t.Context(), backends.Request{Key: "k", ID: "other", Mode: backends.Exclusive, TTL: time.Hour})
+		clock := newClock()
+		o := waitFor(b, 32*sec)
+		answers := 0
+		o.OnWait = func(*backends.HeldError) { answers++ }
+		_, r := acquire(t.Context(), o, clock.now)
+		if r.Class != Skipped || clock.now() != 32*sec {
+			t.Errorf("got %+v after %v", r, clock.now())
+		}
+		if got := holders(t, b); answers != 7 || !slices.Equal(got, []string{"other"}) {
+			t.Errorf("%d answers, left %v", answers, got)
+		}
+	})
+}
+
+// A waiter keeps its place: it is granted before one that came later, with hints and without.
+func TestWaitersAreGrantedInTheirOrder(t *testing.T) {
+	for name, wait := range map[string]func(context.Context, *backends.HeldError) error{
+		"with hints":    nil,
+		"without hints": func(ctx context.Context, _ *backends.HeldError) error { <-ctx.Done(); return ctx.Err() },
+		"broken hints":  func(context.Context, *backends.HeldError) error { return errors.New("no listener") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := mem.New()
+				f := &faulty{Backend: b, wait: wait}
+				b.Acquire(t.Context(), backends.Request{Key: "k", ID: "first", Mode: backends.Exclusive, TTL: time.Hour})
+				var order []string
+				var wg sync.WaitGroup
+				for i := range 20 {
+					time.Sleep(time.Millisecond)
+					wg.Go(func() {
+						o := waitFor(f, Forever)
+						o.Request.ID = fmt.Sprintf("w%02d", i)
+						g, r := acquire(t.Context(), o, newClock().now)
+						if r.Class != "" {
+							t.Errorf("%s: %+v", o.Request.ID, r)
+						}
+						order = append(order, g.lease.ID)
+						b.Release(t.Context(), "k", g.lease.ID, backends.Outcome{})
+					})
+				}
+				time.Sleep(time.Minute)
+				b.Release(t.Context(), "k", "first", backends.Outcome{})
+				wg.Wait()
+				if !slices.IsSorted(order) || len(order) != 20 {
+					t.Errorf("order %v", order)
+				}
+			})
+		})
+	}
+}
+
+func TestHintIsActedOnAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		hold(t, b, "other")
+		time.AfterFunc(3*sec, func() { b.Release(context.Background(), "k", "other", backends.Outcome{}) })
+		clock := newClock()
+		g, r := acquire(t.Context(), waitFor(b, time.Minute), clock.now)
+		if r.Class != "" || g.sent != 3*sec || g.lease.ID != "us" {
+			t.Errorf("got %+v, %+v", g, r)
+		}
+	})
+}
+
+func TestExpiryIsAskedForInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		req := request("crashed")
+		req.TTL = 7 * sec
+		b.Acquire(t.Context(), req)
+		clock := newClock()
+		deafened := &faulty{Backend: b, wait: func(ctx context.Context, _ *backends.HeldError) error { <-ctx.Done(); return ctx.Err() }}
+		_, r := acquire(t.Context(), waitFor(deafened, time.Minute), clock.now)
+		if r.Class != "" || clock.now() > 7*sec+10*time.Millisecond {
+			t.Errorf("granted after %v: %+v", clock.now(), r)
+		}
+	})
+}
+
+func TestHintsForNothingMakeNoBusyLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		b.Acquire(t.Context(), backends.Request{Key: "k", ID: "other", Mode: backends.Exclusive, TTL: time.Hour})
+		asked := 0
+		f := &faulty{Backend: b,
+			wait: func(context.Context, *backends.HeldError) error { return nil },
+			acquire: func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+				asked++
+				return b.Acquire(ctx, r)
+			}}
+		_, r := acquire(t.Context(), waitFor(f, time.Minute), newClock().now)
+		if r.Class != Skipped || asked > 80 {
+			t.Errorf("asked %d times in a minute: %+v", asked, r)
+		}
+	})
+}
+
+func TestSilentStoreIsGivenUp(t *testing.T) {
+	for _, tc := range []struct {
+		wait, want time.Duration
+	}{{0, 5 * sec}, {3 * sec, 5 * sec}, {20 * sec, 20 * sec}} {
+		for name, hang := range map[string]bool{"errors": false, "hangs": true} {
+			t.Run(fmt.Sprint(tc.wait, " ", name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					wait := deaf(t)
+					var asked atomic.Int64
+					f := &faulty{Backend: mem.New(), acquire: func(_ context.Context, r backends.Request) (backends.Lease, error) {
+						asked.Add(1)
+						if r.ID != "us" {
+							t.Errorf("asked as %s", r.ID)
+						}
+						if hang {
+							wait(never)
+						}
+						return backends.Lease{}, errors.New("connection refused")
+					}}
+					ids := released(f)
+					clock := newClock()
+					_, r := acquire(t.Context(), waitFor(f, tc.wait), clock.now)
+					if r.Class != Unavailable || r.Err == nil {
+						t.Errorf("got %+v", r)
+					}
+					if at := clock.now(); at > tc.want || at < tc.want-attemptFloor-backoffMax {
+						t.Errorf("given up after %v, want %v", at, tc.want)
+					}
+					if asked.Load() < 3 || !slices.Equal(*ids, []string{"us"}) {
+						t.Errorf("asked %d times, released %v", asked.Load(), *ids)
+					}
+				})
+			})
+		}
+	}
+}
+
+// One error after nine minutes in line must not cost the place.
+func TestAnErrorInLineKeepsThePlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		b.Acquire(t.Context(), backends.Request{Key: "k", ID: "other", Mode: backends.Exclusive, TTL: time.Hour})
+		clock := newClock()
+		f := &faulty{Backend: b, acquire: func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+			if at := clock.now(); at > 30*sec && at < 40*sec {
+				return backends.Lease{}, errors.New("failover")
+			}
+			return b.Acquire(ctx, r)
+		}}
+		ids := released(f)
+		time.AfterFunc(time.Minute, func() { b.Release(context.Background(), "k", "other", backends.Outcome{}) })
+		g, r := acquire(t.Context(), waitFor(f, Forever), clock.now)
+		if r.Class != "" || g.sent != time.Minute || len(*ids) != 0 {
+			t.Errorf("got %+v, %+v, released %v", g, r, *ids)
+		}
+	})
+}
+
+func TestLostReplyIsRepairedByAskingAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		lost := 0
+		clock := newClock()
+		f := &faulty{Backend: b, acquire: func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+			l, err := b.Acquire(ctx, r)
+			if lost++; lost == 1 {
+				return backends.Lease{}, errors.New("connection reset")
+			}
+			return l, err
+		}}
+		g, r := acquire(t.Context(), waitFor(f, 0), clock.now)
+		if r.Class != "" || g.lease.ID != "us" || g.sent == 0 {
+			t.Errorf("got %+v, %+v", g, r)
+		}
+	})
+}
+
+func TestLateGrantIsNotTrusted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		clock := newClock()
+		asked := 0
+		f := &faulty{Backend: b, acquire: func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+			l, err := b.Acquire(context.WithoutCancel(ctx), r)
+			if asked++; asked == 1 {
+				clock.sleep(time.Hour) // the host sleeps while the answer is on its way
+			}
+			return l, err
+		}}
+		g, r := acquire(t.Context(), waitFor(f, Forever), clock.now)
+		if r.Class != "" || asked != 2 || g.sent < time.Hour {
+			t.Errorf("asked %d times: %+v, %+v", asked, g, r)
+		}
+	})
+}
+
+func TestFinalAnswersEndTheWait(t *testing.T) {
+	done := &backends.DoneError{Key: "k", Entry: backends.Entry{Run: "v42"}}
+	for _, tc := range []struct {
+		err  error
+		want Class
+	}{
+		{backends.Refuse("check the password", "no such user"), Unavailable},
+		{backends.ErrLost, Unavailable},
+		{done, Done},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			clock := newClock()
+			f := &faulty{Backend: mem.New(), acquire: func(context.Context, backends.Request) (backends.Lease, error) {
+				return backends.Lease{}, tc.err
+			}}
+			_, r := acquire(t.Context(), waitFor(f, Forever), clock.now)
+			if r.Class != tc.want || r.Err != tc.err || clock.now() != 0 {
+				t.Errorf("%v: %+v after %v", tc.err, r, clock.now())
+			}
+		})
+	}
+}
+
+func TestGraceThatDoesNotFitTheGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		f := &faulty{Backend: b, acquire: func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+			r.TTL = 40 * sec // the store's maximum
+			return b.Acquire(ctx, r)
+		}}
+		o := waitFor(f, 0)
+		o.Grace = 20 * sec
+		_, r := acquire(t.Context(), o, newClock().now)
+		var grace *GraceError
+		if r.Class != BadGrace || !errors.As(r.Err, &grace) || grace.TTL != 40*sec {
+			t.Errorf("got %+v", r)
+		}
+		if got := holders(t, b); len(got) != 0 {
+			t.Errorf("left %v", got)
+		}
+	})
+}
+
+func TestOwnChainIsNotWaitedFor(t *testing.T) {
+	for _, tc := range []struct {
+		wait  time.Duration
+		chain []string
+		want  Class
+	}{
+		{time.Minute, []string{"outer", "outermost"}, Nested},
+		{0, []string{"outer"}, Skipped},
+		{sec, []string{"another"}, Skipped},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := mem.New()
+			hold(t, b, "outer")
+			o := waitFor(b, tc.wait)
+			o.Chain = tc.chain
+			_, r := acquire(t.Context(), o, newClock().now)
+			if r.Class != tc.want || r.Held == nil {
+				t.Errorf("%+v: got %+v", tc, r)
+			}
+			if got := holders(t, b); !slices.Equal(got, []string{"outer"}) {
+				t.Errorf("left %v", got)
+			}
+		})
+	}
+}
+
+func TestSignalLeavesTheLineWithinASecond(t *testing.T) {
+	for name, hang := range map[string]bool{"while waiting": false, "while the store hangs": true} {
+		for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
+			t.Run(name+" "+sig.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := mem.New()
+					hold(t, b, "other")
+					wait := deaf(t)
+					f := &faulty{Backend: b}
+					if hang {
+						f.acquire = func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+							_, err := b.Acquire(ctx, r)
+							wait(never)
+							return backends.Lease{}, err
+						}
+						f.release = func(ctx context.Context, key, id string, o backends.Outcome) error {
+							err := b.Release(ctx, key, id, o)
+							wait(never)
+							return err
+						}
+					}
+					signals := make(chan os.Signal, 2)
+					o := waitFor(f, Forever)
+					o.Signals = signals
+					clock := newClock()
+					time.AfterFunc(sec, func() { signals <- syscall.SIGUSR1 })
+					time.AfterFunc(1500*time.Millisecond, func() { signals <- sig })
+					_, r := acquire(t.Context(), o, clock.now)
+					if r.Class != Interrupted || r.Signal != sig {
+						t.Errorf("got %+v", r)
+					}
+					if at := clock.now(); at < 1500*time.Millisecond || at >= 2500*time.Millisecond {
+						t.Errorf("left after %v", at)
+					}
+					if got := holders(t, b); !slices.Equal(got, []string{"other"}) {
+						t.Errorf("left %v", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A signal that comes with the grant must not be lost: it either ends the wait,
+// or stays in the channel for the command.
+func TestSignalWithTheGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		signals := make(chan os.Signal, 1)
+		f := &faulty{Backend: b, acquire: func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+			signals <- syscall.SIGTERM
+			return b.Acquire(ctx, r)
+		}}
+		o := waitFor(f, 0)
+		o.Signals = signals
+		_, r := acquire(t.Context(), o, newClock().now)
+		if got := holders(t, b); r.Class == Interrupted == (len(signals) == 1) || (r.Class == "") != (len(got) == 1) {
+			t.Errorf("%+v, %d signals left, %v in line", r, len(signals), got)
+		}
+	})
+}
