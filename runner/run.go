@@ -167,7 +167,8 @@ func (s *supervision) result(e Exit) Result {
 func succeeded(res Result) bool { return res.Class == Finished && res.Exit.Code == 0 }
 
 // record writes the success of a run that isn't to be repeated into the store's
-// ledger, trying while the lease lasts.
+// ledger. It tries for as long as the lease would have lasted without renewals,
+// or until a signal comes that ends flockd elsewhere.
 func (r *run) record(ctx context.Context, k *keeper) error {
 	if k.lease.Run == "" {
 		return nil
@@ -176,10 +177,13 @@ func (r *run) record(ctx context.Context, k *keeper) error {
 	if !ok {
 		return errors.New("the store keeps no record of completed runs")
 	}
-	ctx = context.WithoutCancel(ctx)
+	ctx, stop := heed(context.WithoutCancel(ctx), r.o.Signals)
+	defer stop()
+	end := r.clock() + k.left()
 	for backoff := backoffMin; ; backoff = min(2*backoff, backoffMax) {
 		err := within(ctx, askAtMost, func(ctx context.Context) error { return ledger.Complete(ctx, k.lease) })
-		if err == nil || errors.Is(err, backends.ErrLost) || errors.Is(err, backends.ErrRefused) || k.standing() != nil {
+		final := errors.Is(err, backends.ErrLost) || errors.Is(err, backends.ErrRefused)
+		if err == nil || final || ctx.Err() != nil || r.clock() >= end {
 			return err
 		}
 		r.o.Log.Debug("recording the success failed", "key", k.lease.Key, "err", err)

@@ -1,0 +1,43 @@
+package runner
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"flockd/backends"
+)
+
+func TestEnviron(t *testing.T) {
+	inherited := []string{"PATH=/bin", "FLOCKD_TOKEN=1", "FLOCKD_HELD=forged", "FLOCKD_SLOT=7", "FLOCKD_ONCE=old", "FLOCKD_BACKEND=redis://outer", "FLOCKD_GRACE=x", "FLOCKD_KEY=outer"}
+	lease := backends.Lease{Key: "a b/c", ID: "us", Token: 1 << 52, Mode: backends.Exclusive, TTL: 90 * time.Second}
+	slot := lease
+	slot.Mode, slot.TTL, slot.Run = backends.Slots, 1500*time.Millisecond, "v42"
+	for _, tc := range []struct {
+		name  string
+		o     Options
+		lease *backends.Lease
+		want  []string
+	}{
+		{
+			"outermost", Options{Command: Command{Env: inherited, Backend: "sqlite:"}}, &lease,
+			[]string{"PATH=/bin", "FLOCKD_GRACE=x", "FLOCKD_KEY=a b/c", "FLOCKD_TOKEN=4503599627370496", "FLOCKD_ID=us", "FLOCKD_TTL=90", "FLOCKD_HELD=us", "FLOCKD_BACKEND=sqlite:"},
+		},
+		{
+			"nested, slot 0, once", Options{Command: Command{Env: inherited, Backend: "sqlite:"}, Chain: []string{"outermost", "outer"}}, &slot,
+			[]string{"PATH=/bin", "FLOCKD_GRACE=x", "FLOCKD_KEY=a b/c", "FLOCKD_TOKEN=4503599627370496", "FLOCKD_ID=us", "FLOCKD_TTL=1.5", "FLOCKD_SLOT=0", "FLOCKD_ONCE=v42", "FLOCKD_HELD=outermost,outer,us", "FLOCKD_BACKEND=sqlite:"},
+		},
+		{
+			"unlocked", Options{Command: Command{Env: inherited, Backend: "sqlite:"}, Chain: []string{"outer"}}, nil,
+			[]string{"PATH=/bin", "FLOCKD_GRACE=x", "FLOCKD_HELD=outer", "FLOCKD_BACKEND=sqlite:"},
+		},
+		{"unlocked, outermost", Options{Command: Command{Env: inherited}}, nil, []string{"PATH=/bin", "FLOCKD_GRACE=x"}},
+	} {
+		if got := environ(&tc.o, tc.lease); !slices.Equal(got, tc.want) {
+			t.Errorf("%s:\ngot  %q\nwant %q", tc.name, got, tc.want)
+		}
+	}
+	if inherited[1] != "FLOCKD_TOKEN=1" {
+		t.Error("the environment of the caller was changed")
+	}
+}

@@ -1,0 +1,340 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"flockd/backends"
+	"flockd/backends/mem"
+)
+
+// runFake runs a fake command for as long as it is told, and as long as nothing ends it.
+func runFake(t *testing.T, o Options, fake *fakeProcess, takes time.Duration) (Result, *since) {
+	t.Helper()
+	clock := newClock()
+	if fake != nil {
+		fake.now = clock.now
+	}
+	if o.Log == nil {
+		o.Log = quiet
+	}
+	if o.Request.ID == "" {
+		o.Request = request("us")
+	}
+	if o.Grace == 0 {
+		o.Grace = DefaultGrace
+	}
+	r := &run{o: o.withDefaults(), clock: clock.now, tick: tick, start: func(Command, []string) (process, error) {
+		if fake == nil {
+			return nil, &fs.PathError{Op: "fork/exec", Path: "/nothing", Err: syscall.ENOENT}
+		}
+		time.AfterFunc(takes, func() { fake.end(Exit{Started: time.Now()}) })
+		return fake, nil
+	}}
+	return r.run(t.Context()), clock
+}
+
+func TestRunReleasesAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		fake := newFake()
+		var outcome backends.Outcome
+		f := &faulty{Backend: b, release: func(ctx context.Context, key, id string, o backends.Outcome) error {
+			if !fake.ended() {
+				t.Error("released while the command runs")
+			}
+			outcome = o
+			return b.Release(ctx, key, id, o)
+		}}
+		granted, started := backends.Lease{}, false
+		o := Options{Backend: f, OnStart: func() { started = true }, OnGrant: func(l backends.Lease) error { granted = l; return nil }}
+		r, clock := runFake(t, o, fake, time.Hour)
+		if r.Class != Finished || r.Err != nil || r.Lease.ID != "us" || r.Lease != granted || !started || clock.now() != time.Hour {
+			t.Errorf("got %+v, granted %+v, started %v", r, granted, started)
+		}
+		if outcome != (backends.Outcome{Class: "finished", Success: true}) || len(holders(t, b)) != 0 {
+			t.Errorf("outcome %+v, left %v", outcome, holders(t, b))
+		}
+	})
+}
+
+// The whole way of a lost lease: TERM, KILL, and the release only when nothing is
+// left of a tree that outlives the KILL, renewed until then.
+func TestRunRenewsUntilTheTreeIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		clock := newClock()
+		fake := newFake()
+		fake.tough = true
+		renewed := time.Duration(0)
+		f := &faulty{Backend: b,
+			renew: func(ctx context.Context, l backends.Lease) (backends.Renewal, error) {
+				if clock.now() < 49*sec {
+					return backends.Renewal{}, errors.New("down")
+				}
+				renewed = clock.now()
+				return b.Renew(ctx, l)
+			},
+			release: func(ctx context.Context, key, id string, o backends.Outcome) error {
+				if fake.live() {
+					t.Error("released while the tree lives")
+				}
+				return b.Release(ctx, key, id, o)
+			}}
+		after(time.Hour, fake.bury)
+		r, _ := runFake(t, Options{Backend: f}, fake, never)
+		if r.Class != Lost || !errors.Is(r.Err, ErrExpiring) || r.Exit.Code != 137 {
+			t.Errorf("got %+v", r)
+		}
+		if renewed < time.Hour-20*sec {
+			t.Errorf("last renewed at %v", renewed)
+		}
+		if want := []string{"terminated 48.8s", "continued 48.8s", "killed 58.8s"}; !slices.Equal(fake.signals()[:3], want) {
+			t.Errorf("signals %q", fake.signals()[:3])
+		}
+	})
+}
+
+func TestRunIsLostByAForcedBreak(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		fake := newFake(syscall.SIGTERM)
+		after(sec, func() {
+			if err := b.Ask(context.Background(), "k", "us", backends.Notice{Kind: backends.Break, Force: true}); err != nil {
+				t.Error(err)
+			}
+		})
+		r, clock := runFake(t, Options{Backend: b}, fake, time.Hour)
+		if r.Class != Lost || clock.now() > 20*sec || !errors.Is(r.Err, backends.ErrLost) {
+			t.Errorf("got %+v after %v", r, clock.now())
+		}
+	})
+}
+
+func TestRunThatEndsAfterAnUnseenBreakIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		after(sec, func() {
+			if err := b.Ask(context.Background(), "k", "us", backends.Notice{Kind: backends.Break, Force: true}); err != nil {
+				t.Error(err)
+			}
+		})
+		r, _ := runFake(t, Options{Backend: b}, newFake(), 2*sec) // before the next renewal
+		if r.Class != Lost || !errors.Is(r.Err, backends.ErrLost) {
+			t.Errorf("got %+v", r)
+		}
+	})
+}
+
+// Woken after the lease, the end of the command may be seen first.
+func TestRunLooksAtTheClockBeforeItBelievesTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		fake := newFake()
+		clock := newClock()
+		o := Options{Backend: b, Request: request("us"), Grace: DefaultGrace, Log: quiet}
+		r := &run{o: o.withDefaults(), clock: clock.now, tick: tick, start: func(Command, []string) (process, error) {
+			after(sec/2, func() {
+				clock.sleep(time.Hour)
+				fake.end(Exit{Code: 137, Signal: syscall.SIGKILL, Started: time.Now()})
+			})
+			return fake, nil
+		}}
+		if res := r.run(t.Context()); res.Class != Lost || !errors.Is(res.Err, ErrExpiring) {
+			t.Errorf("got %+v", res)
+		}
+	})
+}
+
+func TestRunThatEndsWhileTheStoreIsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		var log records
+		tried := 0
+		f := &faulty{Backend: b,
+			renew: func(context.Context, backends.Lease) (backends.Renewal, error) {
+				return backends.Renewal{}, errors.New("down")
+			},
+			release: func(context.Context, string, string, backends.Outcome) error { tried++; return errors.New("down") }}
+		r, clock := runFake(t, Options{Backend: f, Log: log.logger()}, newFake(), 40*sec)
+		if r.Class != Finished || clock.now() != 45*sec || tried < 5 {
+			t.Errorf("got %+v after %v, %d releases", r, clock.now(), tried)
+		}
+		if log.count("could not give the key back") != 1 {
+			t.Error(log.String())
+		}
+	})
+}
+
+func TestReleaseWhoseReplyWasLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		tried := 0
+		f := &faulty{Backend: b, release: func(ctx context.Context, key, id string, o backends.Outcome) error {
+			err := b.Release(ctx, key, id, o)
+			if tried++; tried == 1 {
+				return errors.New("connection reset")
+			}
+			return err
+		}}
+		if r, _ := runFake(t, Options{Backend: f}, newFake(), sec); r.Class != Finished || tried != 2 {
+			t.Errorf("got %+v, %d releases", r, tried)
+		}
+	})
+}
+
+func TestReleaseOfAHungStoreIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := deaf(t)
+		f := &faulty{Backend: mem.New(), release: func(context.Context, string, string, backends.Outcome) error { hang(never); return nil }}
+		if r, clock := runFake(t, Options{Backend: f}, newFake(), sec); r.Class != Finished || clock.now() != 6*sec {
+			t.Errorf("got %+v after %v", r, clock.now())
+		}
+	})
+}
+
+func TestCommandThatCannotStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		r, _ := runFake(t, Options{Backend: b}, nil, 0)
+		if r.Class != NotStarted || !errors.Is(r.Err, fs.ErrNotExist) || len(holders(t, b)) != 0 {
+			t.Errorf("got %+v, left %v", r, holders(t, b))
+		}
+		if s, _ := b.Inspect(t.Context(), "k"); s.Last != nil {
+			t.Errorf("last run %+v", s.Last)
+		}
+	})
+}
+
+func TestGrantHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		no := errors.New("no space left")
+		r, _ := runFake(t, Options{Backend: b, OnGrant: func(backends.Lease) error { return no }}, newFake(), sec)
+		if r.Class != Internal || r.Err != no || r.Exit != (Exit{}) || len(holders(t, b)) != 0 {
+			t.Errorf("got %+v", r)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // one that takes so long that the lease is lost meanwhile
+		b := mem.New()
+		f := &faulty{Backend: b, renew: func(context.Context, backends.Lease) (backends.Renewal, error) {
+			return backends.Renewal{}, errors.New("down")
+		}}
+		started := false
+		o := Options{Backend: f, OnStart: func() { started = true }, OnGrant: func(backends.Lease) error { time.Sleep(50 * sec); return nil }}
+		r, _ := runFake(t, o, newFake(), sec)
+		if r.Class != Unavailable || started || !errors.Is(r.Err, ErrExpiring) {
+			t.Errorf("got %+v", r)
+		}
+	})
+}
+
+func TestOnUnavailable(t *testing.T) {
+	for _, tc := range []struct {
+		what     OnUnavailable
+		want     Class
+		unlocked bool
+	}{{Fail, Unavailable, false}, {Skip, Skipped, false}, {RunUnlocked, Finished, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			b := mem.New()
+			f := &faulty{Backend: b, acquire: func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+				b.Acquire(ctx, r) // applied, but the reply is lost
+				return backends.Lease{}, errors.New("no route to host")
+			}}
+			r, _ := runFake(t, Options{Backend: f, OnUnavailable: tc.what}, newFake(), sec)
+			if r.Class != tc.want || r.Unlocked != tc.unlocked || r.Err == nil || r.Held != nil || r.Lease.Token != 0 {
+				t.Errorf("%s: %+v", tc.what, r)
+			}
+			if got := holders(t, b); len(got) != 0 {
+				t.Errorf("%s: left %v", tc.what, got)
+			}
+		})
+	}
+}
+
+func TestWarnedRunIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		clock := newClock()
+		f := &faulty{Backend: b, renew: func(ctx context.Context, l backends.Lease) (backends.Renewal, error) {
+			if clock.now() < 50*sec {
+				return backends.Renewal{}, errors.New("down")
+			}
+			return b.Renew(ctx, l)
+		}}
+		fake := newFake()
+		r, _ := runFake(t, Options{Backend: f, OnLost: Warn, WarnSignal: syscall.SIGUSR2}, fake, time.Hour)
+		want := []string{"pass user defined signal 2 48.8s"}
+		if r.Class != Lost || r.Exit.Code != 0 || !slices.Equal(fake.signals(), want) || clock.now() != time.Hour {
+			t.Errorf("got %+v after %v, signals %q", r, clock.now(), fake.signals())
+		}
+	})
+}
+
+func TestAnotherTTLIsSaidOnce(t *testing.T) {
+	for granted, line := range map[time.Duration]string{
+		2 * time.Minute: `level=INFO msg="the store granted another TTL"`,
+		40 * sec:        `level=WARN msg="the store granted another TTL"`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := mem.New()
+			f := &faulty{Backend: b, acquire: func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+				r.TTL = granted
+				return b.Acquire(ctx, r)
+			}}
+			var log records
+			r, _ := runFake(t, Options{Backend: f, Log: log.logger()}, newFake(), time.Hour)
+			if r.Class != Finished || r.Lease.TTL != granted || log.count("TTL") != 1 || log.count(line) != 1 {
+				t.Errorf("%v: %+v\n%s", granted, r, log.String())
+			}
+		})
+	}
+}
+
+func once(id string) backends.Request {
+	r := request(id)
+	r.Once = &backends.Once{ID: "v42"}
+	return r
+}
+
+func TestSuccessIsRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		if r, _ := runFake(t, Options{Backend: b, Request: once("first")}, newFake(), sec); r.Class != Finished {
+			t.Errorf("got %+v", r)
+		}
+		r, _ := runFake(t, Options{Backend: b, Request: once("second")}, newFake(), sec)
+		var done *backends.DoneError
+		if r.Class != Done || !errors.As(r.Err, &done) || done.Entry.Run != "v42" {
+			t.Errorf("got %+v", r)
+		}
+	})
+}
+
+// badLedger can't record.
+type badLedger struct {
+	*mem.Store
+	asked atomic.Int64
+}
+
+func (b *badLedger) Complete(context.Context, backends.Lease) error {
+	b.asked.Add(1)
+	return errors.New("read-only file system")
+}
+
+func TestSuccessThatCannotBeRecordedIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &badLedger{Store: mem.New()}
+		r, clock := runFake(t, Options{Backend: b, Request: once("us")}, newFake(), sec)
+		if at := clock.now(); r.Class != Lost || r.Err == nil || r.Exit.Code != 0 || b.asked.Load() < 40 || at < 59*sec || at > 62*sec {
+			t.Errorf("got %+v after %v and %d tries", r, clock.now(), b.asked.Load())
+		}
+	})
+}
