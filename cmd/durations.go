@@ -49,7 +49,7 @@ func goDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// positive is parseDuration for what is at least least.
+// atLeast is parseDuration for what has a least value.
 func atLeast(least time.Duration) func(string) (time.Duration, error) {
 	return func(text string) (time.Duration, error) {
 		d, err := parseDuration(text)
@@ -63,6 +63,18 @@ func atLeast(least time.Duration) func(string) (time.Duration, error) {
 		}
 		return d, nil
 	}
+}
+
+// short is d as a flag would be given it: 5m and not 5m0s.
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 // age shows how long something lasts, in its two largest units: 2d3h, 4m, 12s.

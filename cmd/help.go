@@ -25,6 +25,21 @@ var exitCodes = [][2]string{
 	{"70", "a fault in flockd"},
 }
 
+func (a *app) newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show the help of a command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return noCommand(root, args)
+			}
+			fmt.Fprint(a.Stdout, helpText(cmd))
+			return nil
+		},
+	}
+}
+
 // helpText is the help of a command.
 func helpText(cmd *cobra.Command) string {
 	var b strings.Builder

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +18,7 @@ const defaultPath = "/bin:/usr/bin"
 
 // lookUp finds the command named name as execvp(3) would: as it is if it has a
 // slash, otherwise in PATH, where "" is the working folder. The failure's class
-// is not-found or not-started.
+// is not-found or, where the file can't be executed, not-started.
 func lookUp(name string, streams Streams) (string, error) {
 	if strings.Contains(name, "/") {
 		if err := runnable(name); err != nil {
@@ -72,5 +73,5 @@ func notRunnable(file string, err error) error {
 	if isMissing(err) {
 		return &failure{classNotFound, errors.New(shortened(file) + ": command not found"), ""}
 	}
-	return &failure{runner.NotStarted, &os.PathError{Op: "run", Path: shortened(file), Err: err}, ""}
+	return &failure{runner.NotStarted, fmt.Errorf("%s: %w", shortened(file), err), ""}
 }

@@ -79,7 +79,7 @@ func (a *app) newRoot() *cobra.Command {
 	root.SetErr(a.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), helpText(cmd)) })
-	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"})
+	root.SetHelpCommand(a.newHelp(root))
 	root.AddCommand(a.newRun(), a.newConfig(), a.newVersion(), a.newCompletion(), a.newMan())
 	return root
 }

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"net/url"
 	"os"
 	"syscall"
 	"time"
@@ -102,6 +103,20 @@ func giveUpOn(signals chan os.Signal, done <-chan struct{}, cancel func()) {
 			}
 		}
 	}
+}
+
+// secretsOf are the secrets in u, as they are and as a URL writes them.
+func secretsOf(u *backends.URL) []string {
+	secrets := []string{u.Password}
+	for name, values := range u.Query {
+		if (&backends.URL{Query: url.Values{name: values}}).Secret() {
+			secrets = append(secrets, values...)
+		}
+	}
+	for _, secret := range secrets {
+		secrets = append(secrets, url.PathEscape(secret), url.QueryEscape(secret))
+	}
+	return secrets
 }
 
 // address is what the command gets as FLOCKD_BACKEND: without secrets, and where

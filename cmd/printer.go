@@ -13,9 +13,9 @@ import (
 
 // printer writes flockd's own lines to stderr, as text or as JSON records.
 type printer struct {
-	log    *slog.Logger
-	json   bool
-	secret string // never shown; empty: there is none
+	log     *slog.Logger
+	json    bool
+	secrets []string // never shown
 }
 
 // newPrinter writes to w. Quiet leaves out what is no loss to miss, verbose adds
@@ -79,8 +79,10 @@ func (p *printer) cleanAttr(_ []string, a slog.Attr) slog.Attr {
 // store's error may repeat a secret.
 func (p *printer) clean(text string) string {
 	const shortest = 4 // a shorter one would hide half the words
-	if len(p.secret) >= shortest {
-		text = strings.ReplaceAll(text, p.secret, backends.Hidden)
+	for _, secret := range p.secrets {
+		if len(secret) >= shortest {
+			text = strings.ReplaceAll(text, secret, backends.Hidden)
+		}
 	}
 	return clean(text)
 }

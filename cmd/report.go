@@ -23,7 +23,7 @@ func (r *lockedRun) report(res runner.Result) {
 	case runner.Lost:
 		r.say(slog.LevelError, fmt.Sprintf("lost the lock on %s (token %d): %v; the command %s", r.key, res.Lease.Token, res.Err, exitText(res.Exit)), class, token)
 	case runner.MaxRuntime:
-		r.say(slog.LevelError, fmt.Sprintf("stopped %s after --max-runtime %v: the command %s", r.key, r.maxRuntime, exitText(res.Exit)), class, token)
+		r.say(slog.LevelError, fmt.Sprintf("stopped %s after --max-runtime %s: the command %s", r.key, short(r.maxRuntime), exitText(res.Exit)), class, token)
 	case runner.Unavailable:
 		r.say(slog.LevelError, fmt.Sprintf("no lock on %s: the store %s is unavailable: %v; the command did not run", r.key, r.backend, res.Err), class)
 		r.hint(res.Err)
@@ -35,7 +35,7 @@ func (r *lockedRun) report(res runner.Result) {
 	case runner.NotStarted:
 		r.reportNotStarted(res.Err, class)
 	case runner.BadGrace:
-		r.say(slog.LevelError, fmt.Sprintf("--grace and --ttl: %v", res.Err), class)
+		r.reportGrace(res.Err, class)
 	default:
 		r.print.fail(res.Err, class)
 	}
@@ -54,15 +54,29 @@ func (r *lockedRun) reportSkip(res runner.Result, class slog.Attr) {
 	}
 	text := "skipped " + r.key + ": " + heldText(res.Held)
 	if r.wait > 0 {
-		text += "; gave up after " + r.wait.String()
+		text += "; gave up after " + short(r.wait)
 	}
 	r.say(slog.LevelInfo, text, class, slog.Any("held_by", res.Held.Holders), slog.Int("waiting", res.Held.Waiters))
 }
 
-func (r *lockedRun) reportNotStarted(err error, class slog.Attr) {
+// reportGrace reports a grace that doesn't fit the TTL that the store granted.
+func (r *lockedRun) reportGrace(err error, class slog.Attr) {
+	var grace *runner.GraceError
+	if errors.As(err, &grace) {
+		err = badGrace(grace)
+	}
 	r.print.fail(err, class)
-	if errors.Is(err, syscall.ENOEXEC) {
+}
+
+// reportNotStarted reports what the kernel said to an attempt to execute a file
+// that looked well.
+func (r *lockedRun) reportNotStarted(err error, class slog.Attr) {
+	r.say(slog.LevelError, shortened(r.argv[0])+": "+bare(err).Error(), class)
+	switch {
+	case errors.Is(err, syscall.ENOEXEC):
 		r.print.say(slog.LevelError, "hint: a script needs a first line such as #!/bin/sh")
+	case errors.Is(err, syscall.ENOENT):
+		r.print.say(slog.LevelError, "hint: the file is there, so what its first line (#!) or its format needs is missing")
 	}
 }
 

@@ -53,6 +53,7 @@ func (a *app) newRun() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := s.runOptions(a.Streams, args)
 			if err != nil {
+				a.print = newPrinter(a.Stderr, s.logFormat.of == "json", false, false)
 				return err
 			}
 			return a.run(cmd.Context(), o)
@@ -79,7 +80,7 @@ FLOCKD_BACKEND=$LOCK_URL flockd run -k terraform/prod -w 30m --note "$CI_JOB_URL
 // runLocked runs the command under the lock and reports how it came out.
 func (a *app) runLocked(ctx context.Context, o *runOptions) error {
 	a.print = newPrinter(a.Stderr, o.json, o.quiet, o.verbose)
-	a.print.secret = o.backend.Password
+	a.print.secrets = secretsOf(o.backend)
 	id := backends.NewID()
 	who := owner(a.Streams, o.argv[0], o.note)
 	file, err := openResultFile(o.resultFile, record{

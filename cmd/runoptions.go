@@ -53,7 +53,7 @@ func (s *settings) runOptions(streams Streams, args []string) (*runOptions, erro
 		ttl: s.ttl.of, wait: s.wait.of, onLost: s.onLost.of, warnSignal: s.warnSignal.of,
 		grace: s.grace.of, maxRuntime: s.maxRuntime.of, onUnavailable: s.onUnavailable.of,
 		argv: args, chain: chain(streams), note: s.note.of, exits: s.exits.code, resultFile: s.resultFile.of,
-		quiet: s.quiet.of, verbose: s.verbose.of, json: s.logFormat.of == "json",
+		quiet: s.quiet.of, verbose: s.verbose.of && !s.quiet.given(), json: s.logFormat.of == "json",
 	}
 	if s.shell.given() {
 		o.argv = []string{"/bin/sh", "-c", s.shell.of}
@@ -104,9 +104,18 @@ func (o *runOptions) checkGrace(traits backends.Traits) error {
 	_, err := runner.TimingOf(traits, ttl, o.grace)
 	var grace *runner.GraceError
 	if errors.As(err, &grace) {
-		return usage("", "--grace and --ttl: %w", err)
+		return badGrace(grace)
 	}
 	return err
+}
+
+// badGrace names the TTL that fits.
+func badGrace(e *runner.GraceError) error {
+	if e.Grace < 0 || e.Largest < 0 {
+		return usage("the shortest is --ttl "+short(e.Fits), "--ttl %s is too short for this store", short(e.TTL))
+	}
+	return usage("--ttl "+short(e.Fits)+" has room for it", "--grace %s doesn't fit a TTL of %s, which bears %s at most",
+		short(e.Grace), short(e.TTL), short(e.Largest))
 }
 
 // chain are the holds that enclose us, outermost first.

@@ -1,0 +1,238 @@
+package cmd
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// manual is what the man page of a command says beside what the command knows.
+type manual struct {
+	description string
+	more        func(*roff) // sections between the options and the rest; may be nil
+	see         []string
+}
+
+var manuals = map[string]manual{
+	"flockd": {
+		description: `flockd runs a command under a lock that hosts share. The lock lives in a store that
+is there already, or in a file of this host. Of all flockd runs on one store and
+key at most one command runs, in the order in which they asked.
+
+The lock is a lease: it ends by itself if the host dies. While the command runs
+flockd renews the lease, and when it can't be proven any more, flockd stops the
+command before anybody else can be granted the key. Every grant has a larger
+fencing token than all before it, which the command can hand to whatever it
+writes to.`,
+		see: []string{"flockd-run(1)", "flockd-config(1)", "flockd.conf(5)", "flock(1)"},
+	},
+	"flockd-run": {
+		more: runSections,
+		see:  []string{"flockd(1)", "flockd-config(1)", "flockd.conf(5)", "flock(1)", "timeout(1)"},
+	},
+	"flockd-config":     {see: []string{"flockd-run(1)", "flockd.conf(5)"}},
+	"flockd-version":    {see: []string{"flockd(1)"}},
+	"flockd-completion": {see: []string{"flockd(1)"}},
+	"flockd-man":        {see: []string{"flockd(1)", "man(1)"}},
+}
+
+// runVariables are the variables that flockd run reads, and sets.
+var runVariables = [][2]string{
+	{"`FLOCKD_BACKEND`", "The store, if --backend doesn't name it. Set but empty is an error: it is a secret that is missing. The command gets the store in use, with *** for a secret unless it inherits the variable."},
+	{"`FLOCKD_CONFIG`", "The configuration file, if --config doesn't name it. /dev/null is none."},
+	{"`FLOCKD_HELD`", "The IDs of the enclosing holds, separated by commas. A run never waits behind one of them. The command gets its own added."},
+	{"`FLOCKD_KEY`", "Set for the command: the key."},
+	{"`FLOCKD_TOKEN`", "Set for the command: the fencing token, a decimal number below 2^53. Not set for a command that runs unlocked."},
+	{"`FLOCKD_ID`", "Set for the command: the ID of this hold."},
+	{"`FLOCKD_TTL`", "Set for the command: the length of the lease in seconds, as granted."},
+	{"`PATH`", "Where COMMAND is looked for."},
+	{"`HOME`, `XDG_CONFIG_HOME`, `XDG_STATE_HOME`", "Where the user's configuration and the default store are."},
+}
+
+const runResult = `With --result-file flockd writes one JSON object: "class" is waiting, running, or the
+outcome as in the table above (finished, skipped, done, lost, unavailable, max-runtime, not-found,
+not-started, interrupted, usage, internal). Beside it are the key, the hold's ID, the token, the
+backend without secrets, the host, user, pid and base name of the command, the
+times, "exit_code" of the command, the "signal" that ended it, "unlocked",
+"held_by", "error" and "flockd_exit_code". The file has mode 0600 and is replaced as a
+whole, so that a reader never finds half of it. With a + in front of the name each
+state is appended as one line.`
+
+const runSignals = `HUP, INT, QUIT, TERM, USR1, USR2, WINCH and CONT that come to flockd are passed to the
+command. While flockd stands in line HUP, INT and TERM end the wait. Where the
+command, or the wait, ended by a HUP, INT or TERM that came to flockd, flockd ends
+by the same signal, so that a script stops as it would without flockd.`
+
+func runSections(r *roff) {
+	r.section("exit status")
+	for _, c := range exitCodes {
+		r.item("`"+c[0]+"`", capital(c[1])+".")
+	}
+	r.text("`--exit` gives another code to a class.")
+	r.section("signals")
+	r.text(runSignals)
+	r.section("result file")
+	r.text(runResult)
+	r.section("environment")
+	for _, v := range runVariables {
+		r.item(v[0], v[1])
+	}
+	r.section("files")
+	r.item("`/etc/flockd/config.toml`", "The configuration of all users; see flockd.conf(5).")
+	r.item("`$XDG_CONFIG_HOME/flockd/config.toml`", "The user's own, by default under ~/.config. root has none.")
+	r.item("`/var/lib/flockd/flockd.db`", "The default store of root.")
+	r.item("`$XDG_STATE_HOME/flockd/flockd.db`", "The default store of other users, by default under ~/.local/state.")
+}
+
+const configFormat = `flockd reads settings from TOML files: the user's own
+` + "`$XDG_CONFIG_HOME/flockd/config.toml`" + ` (by default under ~/.config; root has none) and
+` + "`/etc/flockd/config.toml`" + `. With --config, or else with FLOCKD_CONFIG, it reads that file alone. A
+flag is stronger than FLOCKD_BACKEND, which is stronger than the user's file,
+which is stronger than the file in /etc. flockd-config(1) shows which one counts.
+
+  backend = "rediss://lock.example.com:6379/0?password-file=/etc/flockd/password"
+  ttl     = "2m"
+
+  [exit]
+  skipped = 0
+
+  [key."nightly-*"]
+  wait = "10m"
+
+  [key."nightly-report"]
+  max-runtime = "2h"`
+
+const configKeys = `A section [key."PATTERN"] holds the settings of the keys that match the pattern. In a
+pattern * stands for any characters, / included, ? for one character, and all others
+for themselves. Within a file a setting is taken from the first section that has
+it: a pattern without wildcards comes first, then the one with more
+characters that aren't wildcards, of equals the one further up in the file, and last the settings
+outside of all sections. A user's file as a whole is stronger than the one in /etc.`
+
+const configRefused = `A file that exists but can't be used is an error, with exit code 64: flockd never goes on without
+it. It is refused if it can't be read, if it belongs to neither root nor the user, if
+its group or others may write it, if others may read it while it holds a secret,
+if it is larger than 1 MiB, and if it has an unknown setting or a wrong value.`
+
+// configPage is flockd.conf(5).
+func configPage() string {
+	r := newRoff("flockd.conf", "5")
+	r.section("name")
+	r.WriteString(escaped("flockd.conf - configuration of flockd") + "\n")
+	r.section("description")
+	r.text(configFormat)
+	r.section("settings")
+	r.text("They are named as the flags of flockd-run(1), with the same values. A duration may be a number, of seconds.")
+	s := newSettings()
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	s.register(set)
+	for _, name := range slices.Sorted(maps.Keys(s.presets())) {
+		flag := set.Lookup(name)
+		r.item("`"+name+"`", capital(flagUsage(flag))+".")
+	}
+	r.item("`exit`", "Exit codes by class: exit.skipped = 0, or exit = [\"skipped=0\", \"lost=1\"].")
+	r.section("settings for some keys")
+	r.text(configKeys)
+	r.section("refused files")
+	r.text(configRefused)
+	r.section("see also")
+	r.text("flockd-run(1), flockd-config(1)")
+	return r.String()
+}
+
+// commandPage is the man page of a command.
+func commandPage(cmd *cobra.Command) string {
+	m := manuals[pageName(cmd)]
+	r := newRoff(pageName(cmd), "1")
+	r.section("name")
+	r.WriteString(escaped(pageName(cmd)+" - "+strings.ToLower(cmd.Short[:1])+cmd.Short[1:]) + "\n")
+	r.section("synopsis")
+	r.WriteString(synopsis(cmd))
+	r.section("description")
+	if m.description == "" {
+		m.description = cmd.Long
+	}
+	if m.description == "" {
+		m.description = cmd.Short + "."
+	}
+	r.text(m.description)
+	writeCommandItems(r, cmd)
+	writeOptions(r, cmd)
+	if m.more != nil {
+		m.more(r)
+	}
+	if cmd.Example != "" {
+		r.section("examples")
+		for example := range strings.SplitSeq(cmd.Example, "\n\n") {
+			what, lines, _ := strings.Cut(strings.TrimPrefix(example, "# "), "\n")
+			r.text(capital(what) + ":")
+			r.example(lines)
+		}
+	}
+	r.section("see also")
+	r.text(strings.Join(m.see, ", "))
+	return r.String()
+}
+
+func synopsis(cmd *cobra.Command) string {
+	line := cmd.UseLine()
+	if cmd.HasAvailableSubCommands() {
+		line = cmd.CommandPath() + " COMMAND [flags]"
+	}
+	name := cmd.CommandPath()
+	return inline("`"+name+"`"+strings.TrimPrefix(line, name)) + "\n"
+}
+
+func writeCommandItems(r *roff, cmd *cobra.Command) {
+	if !cmd.HasAvailableSubCommands() {
+		return
+	}
+	r.section("commands")
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			r.item(fmt.Sprintf("`%s`(1)", pageName(c)), c.Short+".")
+		}
+	}
+}
+
+func writeOptions(r *roff, cmd *cobra.Command) {
+	groups := flagsByGroup(cmd)
+	r.section("options")
+	for _, group := range flagGroups {
+		if len(groups[group]) == 0 {
+			continue
+		}
+		if len(groups) > 1 {
+			r.subsection(group)
+		}
+		for _, flag := range groups[group] {
+			r.item(optionTerm(flag), capital(flagUsage(flag))+".")
+		}
+	}
+}
+
+// optionTerm is "-k, --key KEY", with the names in bold.
+func optionTerm(flag *pflag.Flag) string {
+	words := strings.Fields(flagNames(flag))
+	for i, word := range words {
+		if strings.HasPrefix(word, "-") {
+			name, comma := strings.CutSuffix(word, ",")
+			words[i] = "`" + name + "`"
+			if comma {
+				words[i] += ","
+			}
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func capital(text string) string {
+	if strings.HasPrefix(text, "max-runtime") || len(text) > 1 && text[1] >= 'A' && text[1] <= 'Z' {
+		return text
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
