@@ -22,7 +22,10 @@ func (a *app) newConfig() *cobra.Command {
 			"and where it comes from: a flag, a variable, a line of a configuration file or\n" +
 			"the default. --key takes the sections for that key into account.",
 		Args: noArguments,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkTwice(cmd.Flags()); err != nil {
+				return err
+			}
 			if err := s.resolve(a.Streams); err != nil {
 				return err
 			}

@@ -15,7 +15,7 @@ var errDuration = errors.New("no duration such as 90s, 1h30m or 1d12h")
 // parseDuration reads Go's durations, "d" for days in front of them, and bare
 // numbers as seconds. It may be negative.
 func parseDuration(text string) (time.Duration, error) {
-	if text != "" && strings.Trim(text, "+-.0123456789") == "" {
+	if isNumber(text) {
 		text += "s"
 	}
 	days, rest, ok := strings.Cut(text, "d")
@@ -23,8 +23,8 @@ func parseDuration(text string) (time.Duration, error) {
 		return goDuration(text)
 	}
 	d, err := goDuration(days + "h")
-	if err != nil {
-		return 0, err
+	if err != nil || !isNumber(days) {
+		return 0, errDuration
 	}
 	var more time.Duration
 	if rest != "" {
@@ -39,6 +39,10 @@ func parseDuration(text string) (time.Duration, error) {
 		return 0, errors.New("too long")
 	}
 	return 24*d + more, nil
+}
+
+func isNumber(text string) bool {
+	return text != "" && strings.Trim(text, "+-.0123456789") == ""
 }
 
 func goDuration(text string) (time.Duration, error) {

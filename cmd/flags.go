@@ -158,13 +158,7 @@ type repeatable struct{ *value[bool] }
 
 func (r repeatable) Type() string { return "bool" }
 
-func (r repeatable) Set(text string) error {
-	err := r.value.Set(text)
-	if errors.Is(err, errTwice) && text == r.text {
-		return nil
-	}
-	return err
-}
+func (r repeatable) twice() string { return "" }
 
 // addFlockAliases takes flock(1)'s flags that mean the same here, and those that
 // mean nothing here.
@@ -182,6 +176,17 @@ func addFlockAliases(set *pflag.FlagSet) {
 		}
 		return pflag.NormalizedName(name)
 	})
+}
+
+// checkTwice refuses a flag of which the user gave two values.
+func checkTwice(set *pflag.FlagSet) (err error) {
+	set.Visit(func(flag *pflag.Flag) {
+		v, ok := flag.Value.(interface{ twice() string })
+		if ok && v.twice() != "" && err == nil {
+			err = usage("", "%s %s", flagName(flag), v.twice())
+		}
+	})
+	return err
 }
 
 // flagError is the usage error for what pflag found. It never repeats a value
@@ -221,9 +226,9 @@ func unknownFlag(err *pflag.NotExistError, see string) error {
 func invalidFlag(err *pflag.InvalidValueError) error {
 	flag, cause := err.GetFlag(), errors.Unwrap(err)
 	switch {
-	case cause == errTwice:
-		return usage("", "%s is given twice", flagName(flag))
-	case flag.Name == "backend" || flag.Name == "key":
+	case flag.Name == "backend":
+		return badBackend("--backend", cause)
+	case flag.Name == "key":
 		return usage("", "%s: %w", flagName(flag), cause)
 	}
 	return usage("", "%s %s: %w", flagName(flag), shortened(err.GetValue()), cause)

@@ -62,10 +62,12 @@ func (a *app) newRoot() *cobra.Command {
 		Short: "Run a command under a distributed lock",
 		Long: "flockd runs a command under a lock that hosts share, and stops the command\n" +
 			"before somebody else can be granted the lock.",
-		Args:              cobra.ArbitraryArgs,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		Args:          cobra.ArbitraryArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+
+		SuggestionsMinimumDistance: 2,
+		CompletionOptions:          cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	version := root.Flags().BoolP("version", "V", false, "show the version")
 	root.RunE = func(_ *cobra.Command, args []string) error {

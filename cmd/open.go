@@ -63,8 +63,19 @@ func (s *settings) backendFromVariable(streams Streams) error {
 	return nil
 }
 
+// backendNamed is where the backend was named, for a message.
+func backendNamed(from string) string {
+	switch from {
+	case fromFlag:
+		return "--backend"
+	case fromDefault:
+		return "the default backend " + defaultBackend
+	}
+	return from
+}
+
 // openStore opens the store at u. One that can't be reached is tried again
-// whenever it is asked; the error is the user's. A signal that ends the wait for
+// whenever it is asked; an error is a *backends.URLError. A signal that ends the wait for
 // a key ends this one, and stays in signals.
 func openStore(ctx context.Context, u *backends.URL, signals chan os.Signal) (backends.Backend, error) {
 	trying, cancel := context.WithTimeout(ctx, openAtMost)
@@ -83,7 +94,7 @@ func openStore(ctx context.Context, u *backends.URL, signals chan os.Signal) (ba
 	case err == nil:
 		return b, nil
 	case errors.As(err, &bad):
-		return nil, usage("", "backend %s: %w", u, err)
+		return nil, err
 	}
 	return &reopening{url: u, err: err}, nil
 }

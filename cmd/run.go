@@ -51,7 +51,7 @@ func (a *app) newRun() *cobra.Command {
 			"first argument that is none, or at --.",
 		Example: strings.Trim(runExamples, "\n"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := s.runOptions(a.Streams, args)
+			o, err := s.read(cmd.Flags(), a.Streams, args)
 			if err != nil {
 				a.print = newPrinter(a.Stderr, s.logFormat.of == "json", false, false)
 				return err
@@ -121,7 +121,7 @@ func (r *lockedRun) do(ctx context.Context) runner.Result {
 	}
 	store, err := openStore(ctx, r.backend, signals)
 	if err != nil {
-		return resultOf(err)
+		return resultOf(badBackend(backendNamed(r.from), err))
 	}
 	defer store.Close()
 	r.nameDefault()

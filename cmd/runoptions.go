@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"flockd/backends"
 	"flockd/runner"
 )
@@ -68,6 +70,14 @@ func (s *settings) runOptions(streams Streams, args []string) (*runOptions, erro
 		o.inherited = text
 	}
 	return o, o.checkGrace(backends.Traits{})
+}
+
+// read completes the flags of a command line, in set, with the rest.
+func (s *settings) read(set *pflag.FlagSet, streams Streams, args []string) (*runOptions, error) {
+	if err := checkTwice(set); err != nil {
+		return nil, err
+	}
+	return s.runOptions(streams, args)
 }
 
 // checkFlags refuses what is missing and what makes no sense together on a

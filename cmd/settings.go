@@ -22,8 +22,6 @@ const (
 	fromFlag    = "flag"
 )
 
-var errTwice = errors.New("given twice")
-
 // value is a flag that takes one value, once, and that a configuration file may
 // set as well.
 type value[T any] struct {
@@ -32,6 +30,7 @@ type value[T any] struct {
 	of    T
 	text  string // as it was given
 	from  string
+	times int // that it was on the command line
 }
 
 // newValue has text as its default.
@@ -54,16 +53,23 @@ func (v *value[T]) String() string { return v.text }
 
 func (v *value[T]) Type() string { return v.kind }
 
-// Set takes the value from the command line.
+// Set takes the value from the command line. Twice is no error yet: completion
+// reads the line twice.
 func (v *value[T]) Set(text string) error {
-	if v.from == fromFlag {
-		return errTwice
-	}
 	of, err := v.parse(text)
 	if err == nil {
 		v.of, v.text, v.from = of, text, fromFlag
+		v.times++
 	}
 	return err
+}
+
+// twice says that one of two values was lost; empty: none was.
+func (v *value[T]) twice() string {
+	if v.times > 1 {
+		return "is given twice"
+	}
+	return ""
 }
 
 // preset takes the value from elsewhere, unless one is there already: presets
@@ -82,13 +88,14 @@ func (v *value[T]) given() bool { return v.from == fromFlag }
 type exits struct {
 	code map[runner.Class]int
 	from map[runner.Class]string
+	lost string // what of the command line didn't count: see twice
 }
 
 // exitClasses are the classes that --exit takes.
 var exitClasses = []runner.Class{runner.Skipped, runner.Done, runner.Lost, runner.Unavailable, runner.MaxRuntime}
 
 func newExits() *exits {
-	return &exits{map[runner.Class]int{}, map[runner.Class]string{}}
+	return &exits{code: map[runner.Class]int{}, from: map[runner.Class]string{}}
 }
 
 func (e *exits) String() string {
@@ -107,11 +114,13 @@ func (e *exits) Set(text string) error {
 		return err
 	}
 	if e.from[class] == fromFlag {
-		return fmt.Errorf("%w: the exit code for %s is %d already", errTwice, class, e.code[class])
+		e.lost = fmt.Sprintf("gives %s two exit codes: %d and %d", class, e.code[class], code)
 	}
 	e.code[class], e.from[class] = code, fromFlag
 	return nil
 }
+
+func (e *exits) twice() string { return e.lost }
 
 func (e *exits) preset(text, from string) error {
 	class, code, err := parseExit(text)

@@ -1,0 +1,125 @@
+package cmd
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestMain lets the test binary be flockd, for what needs a process of its own.
+func TestMain(m *testing.M) {
+	if os.Getenv("FLOCKD_TEST_AS_FLOCKD") != "" {
+		os.Exit(Main(System(), os.DirFS("..")))
+	}
+	os.Exit(m.Run())
+}
+
+// outcome is what a call of flockd left behind.
+type outcome struct {
+	code   int
+	stdout string
+	stderr string
+	run    *runOptions // what would have been run; nil: nothing
+}
+
+// call runs flockd in this process up to the point where it would ask a store.
+func call(t *testing.T, env []string, args ...string) outcome {
+	t.Helper()
+	out, err := tempFile(t), tempFile(t)
+	a := &app{
+		Streams: Streams{Args: args, Env: append(env, "PATH=/usr/bin:/bin", "FLOCKD_CONFIG=/dev/null"), Stdout: out, Stderr: err, UID: os.Geteuid()},
+		files:   os.DirFS(".."),
+		print:   newPrinter(err, false, false, false),
+	}
+	var o outcome
+	a.run = func(_ context.Context, run *runOptions) error {
+		o.run = run
+		return nil
+	}
+	root := a.newRoot()
+	root.SetArgs(args)
+	o.code = a.end(root.ExecuteContext(t.Context()))
+	o.stdout, o.stderr = content(t, out), content(t, err)
+	return o
+}
+
+func tempFile(t *testing.T) *os.File {
+	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func content(t *testing.T, f *os.File) string {
+	f.Seek(0, io.SeekStart)
+	text, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// wantUsage holds a call to exit code 64 and one line with all of wanted.
+func wantUsage(t *testing.T, o outcome, wanted ...string) {
+	t.Helper()
+	if o.code != 64 || o.run != nil {
+		t.Errorf("exit code %d, want 64", o.code)
+	}
+	message, _, _ := strings.Cut(o.stderr, "\n")
+	if !strings.HasPrefix(message, "flockd: ") || strings.Count(o.stderr, "\n") > 2 {
+		t.Errorf("stderr is no message with a hint at most:\n%s", o.stderr)
+	}
+	for _, w := range wanted {
+		if !strings.Contains(o.stderr, w) {
+			t.Errorf("%q is missing in %q", w, o.stderr)
+		}
+	}
+}
+
+func TestRootCommand(t *testing.T) {
+	for _, c := range []struct {
+		args   []string
+		code   int
+		stdout string
+		stderr string
+	}{
+		{[]string{"--help"}, 0, "flockd runs a command", ""},
+		{[]string{"help", "run"}, 0, "--on-unavailable", ""},
+		{[]string{"help", "nope"}, 64, "", "no command nope"},
+		{[]string{"run", "--help"}, 0, "\nWaiting:\n", ""},
+		{[]string{"--version"}, 0, "stores:", ""},
+		{[]string{"-V"}, 0, "go1", ""},
+		{[]string{"version"}, 0, "flockd ", ""},
+		{[]string{"version", "x"}, 64, "", "takes no argument"},
+		{[]string{}, 64, "", "no command is given"},
+		{[]string{"rum"}, 64, "", "did you mean flockd run?"},
+		{[]string{"--key", "x"}, 64, "", "no flag --key"},
+		{[]string{"completion", "bash"}, 0, "__complete", ""},
+		{[]string{"completion", "tcsh"}, 64, "", "bash, zsh or fish"},
+		{[]string{"completion"}, 64, "", "bash, zsh or fish"},
+		{[]string{"man"}, 0, ".TH", ""},
+		{[]string{"man", "flockd-run"}, 0, "RESULT FILE", ""},
+		{[]string{"man", "flockd.conf"}, 0, "REFUSED", ""},
+		{[]string{"man", "flockd.conf.5"}, 0, "REFUSED", ""},
+		{[]string{"man", "../go"}, 64, "", "no page"},
+		{[]string{"man", "a", "b"}, 64, "", "one page"},
+	} {
+		o := call(t, nil, c.args...)
+		if o.code != c.code || !strings.Contains(o.stdout, c.stdout) || !strings.Contains(o.stderr, c.stderr) || (c.stderr == "") != (o.stderr == "") {
+			t.Errorf("flockd %v: %+v", c.args, o)
+		}
+	}
+}
+
+func TestPanicIsOneLine(t *testing.T) {
+	err := tempFile(t)
+	code := Main(Streams{Args: []string{"man"}, Stderr: err}, nil) // no files: a nil pointer
+	if text := content(t, err); code != 70 || strings.Count(text, "\n") != 1 || !strings.HasPrefix(text, "flockd: internal fault: ") {
+		t.Errorf("exit code %d, stderr %q", code, text)
+	}
+}
