@@ -244,6 +244,7 @@ func (c client) wait(held *backends.HeldError) waiting {
 		w.done <- waiter.Wait(ctx, held)
 	}()
 	c.e.Cleanup(func() { cancel(); <-over })
+	time.Sleep(c.e.h.TTL / 20) // let it begin
 	return w
 }
 

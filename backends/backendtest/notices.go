@@ -23,11 +23,11 @@ func noticeComes(e *env) {
 	lease := a.grant(a.request())
 	notice := b.notice(backends.Resign)
 	b.ask(lease.ID, notice)
-	if got := a.renew(lease).Notice; got != notice {
-		e.Errorf("notice %+v, want %+v", got, notice)
-	}
 	if claim := b.inLine(lease.ID); claim == nil || claim.Notice != notice {
 		e.Errorf("shown as %+v, want the notice", claim)
+	}
+	if got := a.renew(lease).Notice; got != notice {
+		e.Errorf("notice %+v, want %+v", got, notice)
 	}
 }
 

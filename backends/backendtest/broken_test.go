@@ -1,0 +1,292 @@
+package backendtest_test
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"flockd/backends"
+	"flockd/backends/backendtest"
+	"flockd/backends/mem"
+)
+
+// A fault is one way in which a store breaks its contract. The functions stand in
+// for the store's own; nil ones are sound.
+type fault struct {
+	caught   string // the test that must fail
+	unlisted backendtest.Ability
+
+	acquire  func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error)
+	renew    func(s *store, ctx context.Context, lease backends.Lease) (backends.Renewal, error)
+	release  func(s *store, ctx context.Context, key, id string, outcome backends.Outcome) error
+	ask      func(s *store, ctx context.Context, key, id string, notice backends.Notice) error
+	inspect  func(s *store, ctx context.Context, key string) (backends.Status, error)
+	list     func(s *store, ctx context.Context, prefix string) iter.Seq2[backends.Status, error]
+	wait     func(s *store, ctx context.Context, held *backends.HeldError) error
+	complete func(s *store, ctx context.Context, lease backends.Lease) error
+	admit    func(s *store, ctx context.Context, resource string, token backends.Token) error
+
+	misreads bool // newer records
+}
+
+// A world is a broken store, and what is known of its past.
+type world struct {
+	*mem.Store
+	fault
+	newer sync.Map // keys whose record is newer
+
+	mu              sync.Mutex
+	clients         int
+	past            map[string]past // by ID
+	last            backends.Lease  // the last grant
+	requests        map[*backends.HeldError]backends.Request
+	closed, listing atomic.Bool
+}
+
+// past is what has become of an ID.
+type past struct {
+	client  int       // that asked first
+	at      time.Time // when
+	swapped string    // the ID that it goes by now
+
+	asked, granted, released, removed bool
+}
+
+// A store is one client of a world.
+type store struct {
+	*world
+	client int
+}
+
+func newWorld(f fault) *world {
+	return &world{Store: mem.New(), fault: f, past: map[string]past{}, requests: map[*backends.HeldError]backends.Request{}}
+}
+
+func (w *world) open() *store {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clients++
+	return &store{world: w, client: w.clients}
+}
+
+func (w *world) knows(id string) past {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.past[id]
+}
+
+// learns changes what is known of an ID.
+func (w *world) learns(id string, change func(p *past)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.past[id]
+	change(&p)
+	w.past[id] = p
+}
+
+// checks refuses newer records, unless that is the fault.
+func (s *store) checks(key string) error {
+	if _, newer := s.newer.Load(key); newer && !s.misreads {
+		return backends.Refuse("", "a newer record")
+	}
+	return nil
+}
+
+func (s *store) Acquire(ctx context.Context, req backends.Request) (lease backends.Lease, err error) {
+	if err := s.checks(req.Key); err != nil {
+		return lease, err
+	}
+	if s.acquire != nil {
+		lease, err = s.acquire(s, ctx, req)
+	} else {
+		lease, err = s.Store.Acquire(ctx, req)
+	}
+	s.learns(req.ID, func(p *past) {
+		if !p.asked {
+			p.client, p.at = s.client, time.Now()
+		}
+		p.asked = true
+		p.granted = p.granted || err == nil
+		if held, ok := err.(*backends.HeldError); ok {
+			s.requests[held] = req
+		}
+		if err == nil {
+			s.last = lease
+		}
+	})
+	return lease, err
+}
+
+func (s *store) Renew(ctx context.Context, lease backends.Lease) (backends.Renewal, error) {
+	if s.renew != nil {
+		return s.renew(s, ctx, lease)
+	}
+	return s.Store.Renew(ctx, lease)
+}
+
+func (s *store) Release(ctx context.Context, key, id string, outcome backends.Outcome) error {
+	defer s.learns(id, func(p *past) { p.released = true })
+	if s.release != nil {
+		return s.release(s, ctx, key, id, outcome)
+	}
+	return s.Store.Release(ctx, key, id, outcome)
+}
+
+func (s *store) Ask(ctx context.Context, key, id string, notice backends.Notice) error {
+	defer s.learns(id, func(p *past) { p.removed = p.removed || notice.Force })
+	if s.ask != nil {
+		return s.ask(s, ctx, key, id, notice)
+	}
+	return s.Store.Ask(ctx, key, id, notice)
+}
+
+func (s *store) Inspect(ctx context.Context, key string) (backends.Status, error) {
+	if err := s.checks(key); err != nil {
+		return backends.Status{}, err
+	}
+	if s.inspect != nil {
+		return s.inspect(s, ctx, key)
+	}
+	return s.Store.Inspect(ctx, key)
+}
+
+func (s *store) List(ctx context.Context, prefix string) iter.Seq2[backends.Status, error] {
+	if s.list != nil {
+		return s.list(s, ctx, prefix)
+	}
+	return s.Store.List(ctx, prefix)
+}
+
+func (s *store) Wait(ctx context.Context, held *backends.HeldError) error {
+	if s.wait != nil {
+		return s.wait(s, ctx, held)
+	}
+	return s.Store.Wait(ctx, held)
+}
+
+func (s *store) Complete(ctx context.Context, lease backends.Lease) error {
+	if s.complete != nil {
+		return s.complete(s, ctx, lease)
+	}
+	return s.Store.Complete(ctx, lease)
+}
+
+func (s *store) Admit(ctx context.Context, resource string, token backends.Token) error {
+	if s.admit != nil {
+		return s.admit(s, ctx, resource, token)
+	}
+	return s.Store.Admit(ctx, resource, token)
+}
+
+func (s *store) Close() error {
+	s.closed.Store(true)
+	return s.Store.Close()
+}
+
+// line is the true line of key.
+func (s *store) line(ctx context.Context, key string) []backends.Claim {
+	status, _ := s.Store.Inspect(ctx, key)
+	return status.Line
+}
+
+// state is where id truly stands; empty: nowhere.
+func (s *store) state(ctx context.Context, key, id string) backends.State {
+	for _, c := range s.line(ctx, key) {
+		if c.ID == id {
+			return c.State
+		}
+	}
+	return ""
+}
+
+// forged is a grant that the store knows nothing of.
+func forged(req backends.Request) backends.Lease {
+	return backends.Lease{
+		Key: req.Key, ID: req.ID, Token: backends.Token(time.Now().UnixMicro() + 1), Mode: req.Mode, TTL: req.TTL, Granted: time.Now(),
+	}
+}
+
+// reborn asks for req under a new ID, as if it had never been forbidden.
+func (s *store) reborn(ctx context.Context, req backends.Request) (backends.Lease, error) {
+	req.ID = backends.NewID()
+	return s.Store.Acquire(ctx, req)
+}
+
+// asked is the request that held answers.
+func (s *store) asked(held *backends.HeldError) backends.Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests[held]
+}
+
+func (s *store) lastGrant() backends.Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// firstAsked is when id came.
+func (s *store) firstAsked(id string) time.Time {
+	if p := s.knows(id); p.asked {
+		return p.at
+	}
+	return time.Now()
+}
+
+// lasting grants a brief lease that truly lasts for ttl, if the key is free at once.
+func (s *store) lasting(ctx context.Context, req backends.Request, ttl time.Duration) (backends.Lease, error) {
+	if s.knows(req.ID).asked || req.TTL != TTL {
+		return s.Store.Acquire(ctx, req)
+	}
+	promised := req.TTL
+	req.TTL = ttl
+	lease, err := s.Store.Acquire(ctx, req)
+	lease.TTL = promised
+	return lease, err
+}
+
+// again asks for what lease was.
+func again(lease backends.Lease) backends.Request {
+	return backends.Request{Key: lease.Key, ID: lease.ID, Mode: lease.Mode, TTL: lease.TTL}
+}
+
+// releaseFirst releases whoever is first in line.
+func (s *store) releaseFirst(ctx context.Context, key string) {
+	if line := s.line(ctx, key); len(line) > 0 {
+		s.Store.Release(ctx, key, line[0].ID, backends.Outcome{})
+	}
+}
+
+// swapped is the request under the ID that its own was swapped for.
+func (s *store) swapped(req backends.Request) backends.Request {
+	req.ID = cmp.Or(s.knows(req.ID).swapped, req.ID)
+	return req
+}
+
+// swap lets the claim of id have the place that the store knows as place.
+func (s *store) swap(id, place string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	as := func(id string) string { return cmp.Or(s.past[id].swapped, id) }
+	was := as(id)
+	for other, p := range s.past {
+		switch {
+		case other == id:
+			p.swapped = place
+		case as(other) == place:
+			p.swapped = was
+		}
+		s.past[other] = p
+	}
+}
+
+// states tells who stands where in a line.
+func states(line []backends.Claim) (text []string) {
+	for _, c := range line {
+		text = append(text, c.ID+" "+string(c.State))
+	}
+	return text
+}

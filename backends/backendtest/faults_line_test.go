@@ -1,0 +1,245 @@
+package backendtest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"flockd/backends"
+)
+
+// lineFaults break the order of the line, its hints and its modes.
+var lineFaults = map[string]fault{
+	"serves the last first": {
+		caught: "FirstComeFirstServed",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			lease, err := s.Store.Acquire(ctx, s.swapped(req))
+			var held *backends.HeldError
+			if errors.As(err, &held) && held.Next != nil && held.Ahead > 1 && req.Mode == backends.Exclusive && req.Place > 0 {
+				s.swap(req.ID, held.Next.ID)
+				lease, err = s.Store.Acquire(ctx, s.swapped(req))
+			}
+			lease.ID = req.ID
+			return lease, err
+		},
+		renew: func(s *store, ctx context.Context, lease backends.Lease) (backends.Renewal, error) {
+			lease.ID = s.swapped(backends.Request{ID: lease.ID}).ID
+			return s.Store.Renew(ctx, lease)
+		},
+		release: func(s *store, ctx context.Context, key, id string, outcome backends.Outcome) error {
+			return s.Store.Release(ctx, key, s.swapped(backends.Request{ID: id}).ID, outcome)
+		},
+	},
+	"lets a newcomer pass the line": {
+		caught: "NewcomerStaysBehindTheLine",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			lease, err := s.Store.Acquire(ctx, req)
+			var held *backends.HeldError
+			if errors.As(err, &held) && held.Next != nil && req.Place == 0 && req.Mode == backends.Exclusive {
+				return forged(req), nil
+			}
+			return lease, err
+		},
+	},
+	"gives everybody a place": {
+		caught: "NoPlaceUnlessAsked",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			if req.Place == 0 {
+				req.Place = 15 * time.Second
+			}
+			return s.Store.Acquire(ctx, req)
+		},
+	},
+	"keeps a place once only": {
+		caught: "PlaceIsKeptByAsking",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			if s.knows(req.ID).asked {
+				req.Place = 0
+			}
+			return s.Store.Acquire(ctx, req)
+		},
+	},
+	"leases a place for the TTL": {
+		caught: "PlaceIgnoresTheTTL",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			req.Place = min(req.Place, req.TTL)
+			return s.Store.Acquire(ctx, req)
+		},
+	},
+	"keeps the dead in line": {
+		caught: "DeadPlaceFallsOut",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			req.Place *= 3
+			return s.Store.Acquire(ctx, req)
+		},
+	},
+	"drops places early": {
+		caught: "PlaceLastsAsAsked",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			req.Place /= 2
+			return s.Store.Acquire(ctx, req)
+		},
+	},
+	"hides the holder": {
+		caught: "HeldErrorTellsTheHolder",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			lease, err := s.Store.Acquire(ctx, req)
+			var held *backends.HeldError
+			if errors.As(err, &held) && len(held.Holders) > 0 {
+				held.Holders[0].Owner = backends.Owner{}
+			}
+			return lease, err
+		},
+	},
+	"counts who asks as waiting": {
+		caught: "HeldErrorCountsTheLine",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			lease, err := s.Store.Acquire(ctx, req)
+			var held *backends.HeldError
+			if errors.As(err, &held) && req.Place > 0 {
+				held.Waiters++
+			}
+			return lease, err
+		},
+	},
+	"tells the TTL instead of the rest": {
+		caught: "RetryAfterIsTheEndInFront",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			lease, err := s.Store.Acquire(ctx, req)
+			var held *backends.HeldError
+			if errors.As(err, &held) {
+				held.RetryAfter = 2 * req.TTL
+			}
+			return lease, err
+		},
+	},
+	"misses what came before Wait": {
+		caught: "WaitMissesNothing",
+		wait: func(s *store, ctx context.Context, held *backends.HeldError) error {
+			now, cancel := context.WithTimeout(ctx, 1)
+			defer cancel()
+			if s.Store.Wait(now, held) == nil {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return s.Store.Wait(ctx, held)
+		},
+	},
+	"wakes everybody": {
+		caught: "OneHandOverWakesOne",
+		wait: func(s *store, ctx context.Context, held *backends.HeldError) error {
+			key, exclusive := held.Key, s.asked(held).Mode == backends.Exclusive
+			before := fmt.Sprint(states(s.line(ctx, key)))
+			now, cancel := context.WithTimeout(ctx, 1)
+			defer cancel()
+			if s.Store.Wait(now, held) == nil {
+				return nil
+			}
+			for exclusive && ctx.Err() == nil {
+				if fmt.Sprint(states(s.line(ctx, key))) != before {
+					return nil
+				}
+				time.Sleep(time.Second)
+			}
+			return s.Store.Wait(ctx, held)
+		},
+	},
+	"wakes the first for a slot when the last holder goes": {
+		caught: "FirstForASlotWaitsForAnyHolder",
+		wait: func(s *store, ctx context.Context, held *backends.HeldError) error {
+			for s.asked(held).Mode == backends.Slots && held.Ahead == 0 && ctx.Err() == nil {
+				if last := held.Holders[len(held.Holders)-1]; s.state(ctx, held.Key, last.ID) == "" {
+					return nil
+				}
+				time.Sleep(time.Second)
+			}
+			return s.Store.Wait(ctx, held)
+		},
+	},
+	"wakes nobody by a turn taken": {
+		caught: "NextForASlotWaitsForTheTurnInFront",
+		wait: func(s *store, ctx context.Context, held *backends.HeldError) error {
+			if s.asked(held).Mode == backends.Slots && held.Ahead > 0 {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return s.Store.Wait(ctx, held)
+		},
+	},
+	"wakes the first shared only": {
+		caught: "SharedWaitForTheExclusive",
+		wait: func(s *store, ctx context.Context, held *backends.HeldError) error {
+			if s.asked(held).Mode == backends.Shared && held.Ahead > 0 {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return s.Store.Wait(ctx, held)
+		},
+	},
+	"starves the exclusive": {
+		caught: "WaitingExclusiveStopsLaterShared",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			lease, err := s.Store.Acquire(ctx, req)
+			var held *backends.HeldError
+			if errors.As(err, &held) && req.Mode == backends.Shared && len(held.Holders) > 0 && held.Holders[0].Mode == backends.Shared {
+				if held.Ahead > 0 && s.line(ctx, req.Key)[1].Mode == backends.Exclusive {
+					return forged(req), nil
+				}
+			}
+			return lease, err
+		},
+	},
+	"gives the next slot instead of the lowest": {
+		caught: "LowestFreeSlotIsGiven",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			lease, err := s.Store.Acquire(ctx, req)
+			if req.Slots == 4 {
+				lease.Slot = (lease.Slot + 1) % 4
+			}
+			return lease, err
+		},
+	},
+	"lets a newcomer pass the first for a slot": {
+		caught: "NewcomerStaysBehindTheFirstForASlot",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			lease, err := s.Store.Acquire(ctx, req)
+			if err != nil && req.Mode == backends.Slots && req.Place == 0 {
+				return forged(req), nil
+			}
+			return lease, err
+		},
+	},
+	"mixes numbers of slots": {
+		caught: "SlotsOfAnotherNumberWait",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			lease, err := s.Store.Acquire(ctx, req)
+			if line := s.line(ctx, req.Key); err != nil && req.Slots == 3 && len(line) < 3 {
+				return forged(req), nil
+			}
+			return lease, err
+		},
+	},
+	"lets the first of a long line in": {
+		caught: "HoldersNeverMeet",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			lease, err := s.Store.Acquire(ctx, req)
+			var held *backends.HeldError
+			if errors.As(err, &held) && len(held.Holders) > 0 && held.Ahead == 0 && held.Waiters >= 3 && s.knows(req.ID).asked {
+				return forged(req), nil
+			}
+			return lease, err
+		},
+	},
+	"wakes nobody by a removal": {
+		caught: "WaitReturnsOnRemoval",
+		wait: func(s *store, ctx context.Context, held *backends.HeldError) error {
+			err := s.Store.Wait(ctx, held)
+			time.Sleep(time.Second)
+			if len(held.Holders) > 0 && s.knows(held.Holders[0].ID).removed {
+				<-ctx.Done()
+			}
+			return err
+		},
+	},
+}
