@@ -43,6 +43,7 @@ type world struct {
 	past            map[string]past // by ID
 	last            backends.Lease  // the last grant
 	requests        map[*backends.HeldError]backends.Request
+	swapping        sync.Mutex
 	closed, listing atomic.Bool
 }
 

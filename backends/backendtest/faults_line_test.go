@@ -14,6 +14,8 @@ var lineFaults = map[string]fault{
 	"serves the last first": {
 		caught: "FirstComeFirstServed",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			s.swapping.Lock()
+			defer s.swapping.Unlock()
 			lease, err := s.Store.Acquire(ctx, s.swapped(req))
 			var held *backends.HeldError
 			if errors.As(err, &held) && held.Next != nil && held.Ahead > 1 && req.Mode == backends.Exclusive && req.Place > 0 {
@@ -220,15 +222,22 @@ var lineFaults = map[string]fault{
 			return lease, err
 		},
 	},
-	"lets the first of a long line in": {
+	"lets who asks often pass a long line": {
 		caught: "HoldersNeverMeet",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
 			lease, err := s.Store.Acquire(ctx, req)
 			var held *backends.HeldError
-			if errors.As(err, &held) && len(held.Holders) > 0 && held.Ahead == 0 && held.Waiters >= 3 && s.knows(req.ID).asked {
+			if errors.As(err, &held) && len(held.Holders) > 0 && held.Waiters >= 3 && s.knows(req.ID).asked {
 				return forged(req), nil
 			}
 			return lease, err
+		},
+		wait: func(s *store, ctx context.Context, held *backends.HeldError) error {
+			if held.Waiters >= 3 {
+				time.Sleep(time.Millisecond / 2)
+				return nil
+			}
+			return s.Store.Wait(ctx, held)
 		},
 	},
 	"wakes nobody by a removal": {

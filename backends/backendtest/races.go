@@ -100,13 +100,14 @@ func neverMeet(e *env) {
 	})
 }
 
-// stand asks until it is granted, with hints where there are any.
+// stand asks until it is granted, with hints where there are any, for as long as
+// is reasonable.
 func (c client) stand(req backends.Request) (backends.Lease, error) {
 	waiter, _ := backends.As[backends.Waiter](c.Backend)
-	for {
+	for end := time.Now().Add(3 * c.e.patient); ; {
 		lease, err := c.Acquire(c.e.Context(), req)
 		var held *backends.HeldError
-		if !errors.As(err, &held) {
+		if !errors.As(err, &held) || time.Now().After(end) {
 			return lease, err
 		}
 		ctx, cancel := context.WithTimeout(c.e.Context(), 50*time.Millisecond)
