@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -66,15 +67,6 @@ func (s *shell) silent(t *testing.T) {
 	if err := s.lines.Err(); err != nil {
 		t.Errorf("somebody of the tree lives on: %v", err)
 	}
-}
-
-func (s *shell) pid(t *testing.T) int {
-	t.Helper()
-	n, err := strconv.Atoi(s.line(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 // startShell starts it in a group of its own, whatever terminal the test has.
@@ -136,9 +128,11 @@ func TestStopKillsTheGroup(t *testing.T) {
 		kill         time.Duration
 		code         int
 	}{
-		{"takes TERM", `sleep 300 & echo ready; wait`, time.Minute, 143},
-		{"handles TERM", `trap 'exit 7' TERM; sleep 300 & echo ready; wait`, time.Minute, 7},
-		{"ignores TERM", `trap '' TERM; sleep 300 & echo ready; wait; sleep 300`, 300 * time.Millisecond, 137},
+		// A child that was just forked can lose a TERM to the handlers of its
+		// shell, so it says itself that it is ready.
+		{"takes TERM", `sh -c 'echo ready; exec sleep 300' & wait`, time.Minute, 143},
+		{"handles TERM", `trap 'exit 7' TERM; sh -c 'echo ready; exec sleep 300' & wait`, time.Minute, 7},
+		{"ignores TERM", `trap '' TERM; sh -c 'echo ready; exec sleep 300' & wait; sleep 300`, 300 * time.Millisecond, 137},
 		{"its child ignores TERM", `(trap '' TERM; echo ready; sleep 300; sleep 300) & wait`, 300 * time.Millisecond, 143},
 		{"has stopped itself", `echo ready; kill -STOP $$`, time.Minute, 143},
 		{"is killed at once", `trap '' TERM; echo ready; sleep 300`, 0, 137},
@@ -151,6 +145,9 @@ func TestStopKillsTheGroup(t *testing.T) {
 			stops := make(chan stop, 2)
 			result := watchChild(ch, stops, nil)
 			s.line(t)
+			if strings.Contains(tc.script, "-STOP") {
+				unix.Waitid(unix.P_PID, pgid, nil, unix.WSTOPPED|unix.WNOWAIT, nil)
+			}
 			stops <- in(tc.kill)
 			r := <-result
 			if r.Class != Lost || r.Exit.Code != tc.code {
@@ -164,22 +161,30 @@ func TestStopKillsTheGroup(t *testing.T) {
 	}
 }
 
-func TestLeftoversAreLeftAlone(t *testing.T) {
-	s := sh(t, `sh -c 'echo $$; read line; echo alive' <&3 & exit 3`)
-	s.Args[2] = `exec 3<&0; ` + s.Args[2] // a background command's stdin is /dev/null otherwise
+// blocked gives the command a stdin from which nothing comes until it is closed.
+// Scripts read it rather than sleep: nothing of them can outlive a failed test.
+func (s *shell) blocked(t *testing.T) (stdin *os.File) {
+	t.Helper()
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { write.Close() })
+	t.Cleanup(func() { read.Close() })
 	s.Stdin = read
+	return write
+}
+
+func TestLeftoversAreLeftAlone(t *testing.T) {
+	// A command in the background has no stdin unless it is given one.
+	s := sh(t, `exec 3<&0; sh -c 'echo ready; read line; echo alive' <&3 & exit 3`)
+	stdin := s.blocked(t)
 	result := watchChild(startShell(t, s), nil, nil)
-	read.Close()
-	s.pid(t)
+	s.line(t)
 	if r := <-result; r.Class != Finished || r.Exit.Code != 3 {
 		t.Errorf("got %+v", r)
 	}
-	write.WriteString("go on\n")
-	write.Close()
+	stdin.WriteString("go on\n")
 	if got := s.line(t); got != "alive" {
 		t.Errorf("the rest says %q", got)
 	}
@@ -187,10 +192,11 @@ func TestLeftoversAreLeftAlone(t *testing.T) {
 
 func TestSignalsReachTheGroup(t *testing.T) {
 	s := sh(t, `
-		trap 'echo parent USR1' USR1
-		sh -c 'trap "echo child USR1" USR1; trap "echo child TERM; exit" TERM; echo ready; while :; do sleep 300 & wait $!; done' &
-		trap 'exit 9' TERM
+		exec 3<&0
+		trap 'echo parent USR1' USR1; trap 'exit 9' TERM
+		sh -c 'trap "echo child USR1" USR1; trap "echo child TERM; exit" TERM; echo ready; while :; do read line; done' <&3 &
 		while :; do wait; done`)
+	s.blocked(t)
 	signals := make(chan os.Signal, 1)
 	result := watchChild(startShell(t, s), nil, signals)
 	s.line(t)
@@ -238,16 +244,11 @@ func TestDescentIsKilledWithoutTheGroup(t *testing.T) {
 // that started a command for the end of its parent.
 func TestCommandOutlivesTheThreads(t *testing.T) {
 	s := sh(t, `echo ready; read line; exit 5`)
-	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Stdin = read
+	stdin := s.blocked(t)
 	result := watchChild(startShell(t, s), nil, nil)
-	read.Close()
 	s.line(t)
 	endThreads()
-	write.Close()
+	stdin.Close()
 	if r := <-result; r.Exit.Code != 5 {
 		t.Errorf("got %+v", r)
 	}
@@ -265,6 +266,22 @@ func endThreads() {
 	for range many {
 		<-done
 	}
+}
+
+func TestCommandDiesWithUs(t *testing.T) {
+	s := sh(t, "")
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "RUNNER_TEST_SCRIPT=echo ready; exec sleep 300")
+	cmd.Stdout = s.out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.out.Close()
+	s.line(t)
+	cmd.Process.Kill()
+	cmd.Wait()
+	s.silent(t)
 }
 
 func TestParseStat(t *testing.T) {

@@ -42,7 +42,7 @@
 // processes that leave the group are not. With one, the command and its
 // descendants are: those whose parent had ended before they were first seen are
 // not. A flockd that is killed takes only the first process with it, and one that
-// is frozen acts when it wakes. A process of another user may not be killed, and
+// is frozen, by the terminal's Ctrl-Z too, acts when it wakes. A process of another user may not be killed, and
 // one in an uninterruptible sleep dies late: the lease is renewed until then where
 // the store lets us.
 package runner

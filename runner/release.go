@@ -10,14 +10,16 @@ import (
 	"flockd/backends"
 )
 
-// releaseFor is how long a release is tried: whoever waits for flockd to end
-// waits that long too.
-const releaseFor = 5 * time.Second
+// Whoever waits for flockd to end waits for the release too.
+const (
+	releaseAtMost  = 5 * time.Second
+	releaseAtLeast = time.Second // a lease that is over is released for the record of its run
+)
 
 // release gives the lease back, trying for as long as it could last. It returns
 // backends.ErrLost if the hold was gone already.
 func release(ctx context.Context, b backends.Backend, lease backends.Lease, outcome backends.Outcome, left time.Duration, log *slog.Logger) error {
-	window := max(min(left, releaseFor), attemptFloor)
+	window := max(min(left, releaseAtMost), releaseAtLeast)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), window)
 	defer cancel()
 	tried := false // an attempt before may have been applied
@@ -35,8 +37,10 @@ func release(ctx context.Context, b backends.Backend, lease backends.Lease, outc
 		log.Debug("release failed", "key", lease.Key, "err", err)
 		pause(ctx, backoff/2+rand.N(backoff/2))
 		if ctx.Err() != nil || errors.Is(err, backends.ErrRefused) {
-			log.Warn("could not give the key back: it stays taken until the lease expires",
-				"key", lease.Key, "left", left, "err", err)
+			if left > 0 {
+				log.Warn("could not give the key back: it stays taken until the lease expires",
+					"key", lease.Key, "left", left, "err", err)
+			}
 			return nil
 		}
 	}

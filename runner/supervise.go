@@ -95,9 +95,9 @@ func (s *supervision) over() bool {
 
 // nap is how long nothing is due.
 func (s *supervision) nap() time.Duration {
-	nap := s.tick
+	nap := never
 	if s.stopping && !s.killed {
-		nap = min(nap, s.killAt-s.clock())
+		nap = min(s.tick, s.killAt-s.clock())
 	}
 	if s.killed || s.stopping && s.process.ended() { // no event tells of the rest of the tree
 		s.look = min(2*s.look, lookMax)

@@ -45,9 +45,9 @@ func terminal(t *testing.T) (master *os.File, slave *os.File) {
 	return master, slave
 }
 
-// underTerminal is the program that the test below runs: a Run in the foreground
-// of a terminal. It exits with the command's status.
-func underTerminal(script string) int {
+// runScript is a program of its own for tests: it runs a script under a lock, and
+// exits with its status.
+func runScript(script string) int {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGWINCH)
 	r := Run(context.Background(), Options{
@@ -79,7 +79,7 @@ func TestSignalsUnderATerminal(t *testing.T) {
 		[ $5 = $8 ] && [ $5 != $$ ] && echo foreground >&3
 		while :; do read line && echo "read $line" >&3; done`
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "RUNNER_TEST_TERMINAL="+script)
+	cmd.Env = append(os.Environ(), "RUNNER_TEST_SCRIPT="+script)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = slave, slave, slave, []*os.File{write}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
 	if err := cmd.Start(); err != nil {
@@ -138,8 +138,8 @@ func resized(master *os.File) error {
 }
 
 func TestMain(m *testing.M) {
-	if script := os.Getenv("RUNNER_TEST_TERMINAL"); script != "" {
-		os.Exit(underTerminal(script))
+	if script := os.Getenv("RUNNER_TEST_SCRIPT"); script != "" {
+		os.Exit(runScript(script))
 	}
 	os.Exit(m.Run())
 }

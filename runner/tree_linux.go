@@ -42,11 +42,12 @@ func (g group) close() {}
 // with others. It is followed from parent to child, so that a process whose
 // parent ended before it was seen is not reached; once seen it stays known.
 type descent struct {
-	known map[int]int // by process number: its pidfd
+	leader int
+	known  map[int]int // by process number: its pidfd
 }
 
 func newDescent(pid int) *descent {
-	d := &descent{known: map[int]int{}}
+	d := &descent{leader: pid, known: map[int]int{}}
 	if fd, err := unix.PidfdOpen(pid, 0); err == nil { // not yet reaped, so it is ours
 		d.known[pid] = fd
 	}
@@ -56,21 +57,17 @@ func newDescent(pid int) *descent {
 // signal reaches what was there when it began. After KILL, look again.
 func (d *descent) signal(sig syscall.Signal) {
 	d.find()
-	for _, fd := range d.known {
-		unix.PidfdSendSignal(fd, sig, nil, 0)
+	syscall.Kill(d.leader, sig) // reached where there are no pidfds, too
+	for pid, fd := range d.known {
+		if pid != d.leader {
+			unix.PidfdSendSignal(fd, sig, nil, 0)
+		}
 	}
 }
 
 func (d *descent) live() bool {
 	d.find()
-	for pid, fd := range d.known {
-		if !exited(fd) {
-			return true
-		}
-		unix.Close(fd)
-		delete(d.known, pid)
-	}
-	return false
+	return len(d.known) > 0
 }
 
 func (d *descent) close() {
@@ -79,8 +76,15 @@ func (d *descent) close() {
 	}
 }
 
-// find adds children of the known until there is none left to add.
+// find forgets the dead and adds children of the others until there is none left
+// to add.
 func (d *descent) find() {
+	for pid, fd := range d.known {
+		if exited(fd) {
+			unix.Close(fd)
+			delete(d.known, pid)
+		}
+	}
 	for again := true; again; {
 		again = false
 		for pid := range d.known {
