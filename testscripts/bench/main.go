@@ -6,7 +6,7 @@
 package main
 
 import (
-	"bytes"
+	"bufio"
 	"fmt"
 	"log"
 	"os"
@@ -114,14 +114,14 @@ func (b *bench) holdBoth() (release func()) {
 func (b *bench) handOver() time.Duration {
 	release := hold(b.flockd, "run", "--key", "line", "--")
 	var line []*exec.Cmd
-	for i := range waiters {
-		result := fmt.Sprintf("%s/result-%d", b.dir, i)
-		os.Remove(result)
-		line = append(line, started(b.flockd, "run", "-q", "--key", "line", "--wait", "1m", "--result-file", result, "--", "true"))
-		await(func() bool {
-			text, _ := os.ReadFile(result)
-			return bytes.Contains(text, []byte(`"waiting"`))
-		})
+	for range waiters {
+		cmd := exec.Command(b.flockd, "run", "--key", "line", "--wait", "1m", "--", "true")
+		stderr, err := cmd.StderrPipe()
+		check(err)
+		check(cmd.Start())
+		_, err = bufio.NewReader(stderr).ReadString('\n') // it says that it waits
+		check(err)
+		line = append(line, cmd)
 	}
 	return drain(release, line)
 }
@@ -130,7 +130,9 @@ func (b *bench) flockHandOver() time.Duration {
 	release := hold("flock", b.file)
 	var line []*exec.Cmd
 	for i := range waiters {
-		line = append(line, started("flock", b.file, "true"))
+		cmd := exec.Command("flock", b.file, "true")
+		check(cmd.Start())
+		line = append(line, cmd)
 		await(func() bool { return b.blocked() == i+1 })
 	}
 	return drain(release, line)
@@ -148,13 +150,6 @@ func (b *bench) blocked() (n int) {
 		}
 	}
 	return n
-}
-
-func started(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(name, args...)
-	cmd.Stderr = os.Stderr
-	check(cmd.Start())
-	return cmd
 }
 
 func drain(release func(), line []*exec.Cmd) time.Duration {

@@ -1,0 +1,76 @@
+package testscripts
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	_ "github.com/mattn/go-sqlite3"
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+)
+
+// monotonic is the clock of the embedded store, in ns.
+func monotonic() int64 {
+	var t unix.Timespec
+	fatal(unix.ClockGettime(unix.CLOCK_MONOTONIC, &t))
+	return t.Nano()
+}
+
+func openDB(path string) *sql.DB {
+	db, err := sql.Open("sqlite3", "file:"+path+"?mode=rw&_busy_timeout=5000")
+	fatal(err)
+	db.SetMaxOpenConns(1)
+	return db
+}
+
+// sqlCmd works on a database behind flockd's back.
+func sqlCmd(ts *testscript.TestScript, _ bool, args []string) {
+	usage(ts, len(args) == 2, "sql DATABASE STATEMENT")
+	db := openDB(ts.MkAbs(args[0]))
+	defer db.Close()
+	_, err := db.Exec(args[1])
+	ts.Check(err)
+}
+
+// leaseCmd writes to FILE until when the hold of KEY can be proven at most, on the
+// store's clock: its last renewal plus 0.99 of its length.
+func leaseCmd(ts *testscript.TestScript, _ bool, args []string) {
+	usage(ts, len(args) == 3, "lease DATABASE KEY FILE")
+	db := openDB(ts.MkAbs(args[0]))
+	defer db.Close()
+	var renewed, expires int64
+	ts.Check(db.QueryRow(`SELECT renewed_mono, expires_mono FROM claims WHERE key = ? AND state = 'holding'`, args[1]).
+		Scan(&renewed, &expires))
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), fmt.Append(nil, renewed+(expires-renewed)*99/100), 0o600))
+}
+
+// inTimeCmd wants the last stamp of a probe to lie before the instant that lease
+// wrote: the command measured by itself that it was dead in time.
+func inTimeCmd(ts *testscript.TestScript, _ bool, args []string) {
+	usage(ts, len(args) == 2, "intime STAMPS LEASE")
+	number := func(file string) int64 {
+		n, err := strconv.ParseInt(strings.TrimSpace(ts.ReadFile(file)), 10, 64)
+		ts.Check(err)
+		return n
+	}
+	last, until := number(args[0]), number(args[1])
+	ts.Logf("last instruction %v before the lease could not be proven any more", time.Duration(until-last))
+	if last >= until {
+		ts.Fatalf("alive %v too long", time.Duration(last-until))
+	}
+}
+
+// locker locks a database for writing, says so in a file, and stops in the middle
+// of it: locker DATABASE FILE.
+func locker() {
+	db := openDB(os.Args[1])
+	_, err := db.Exec("BEGIN IMMEDIATE")
+	fatal(err)
+	fatal(os.WriteFile(os.Args[2], []byte(strconv.Itoa(os.Getpid())), 0o600))
+	fatal(unix.Kill(os.Getpid(), unix.SIGSTOP))
+	fmt.Println("went on")
+}

@@ -1,0 +1,94 @@
+// Package testscripts holds the program to what its users see: the real binary,
+// run by scripts. The test binary doubles as the awkward commands that it runs.
+package testscripts
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"probe":  probe,
+		"locker": locker,
+		"closed": closed,
+	})
+}
+
+func TestScripts(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("these tests mount small file systems and become other users: run them as root, in a container for example")
+	}
+	bin := build(t)
+	testscript.Run(t, testscript.Params{
+		Dir:                 ".",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup:               func(env *testscript.Env) error { return setup(env, bin) },
+		Cmds:                commands,
+	})
+}
+
+// build makes the program as users get it.
+func build(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "flockd"), "flockd")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for ; dir != "/"; dir = filepath.Dir(dir) { // other users run it too
+		if err := os.Chmod(dir, 0o755); err != nil || dir == os.TempDir() {
+			break
+		}
+	}
+	return filepath.Dir(cmd.Args[3])
+}
+
+// setup gives each script a store and a home of its own, and nothing of the
+// host's configuration.
+func setup(env *testscript.Env, bin string) error {
+	env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+	env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+	env.Setenv("XDG_STATE_HOME", "")
+	env.Setenv("XDG_CONFIG_HOME", "")
+	env.Setenv("FLOCKD_CONFIG", filepath.Join(env.WorkDir, "config.toml"))
+	env.Setenv("DB", filepath.Join(env.WorkDir, "flockd.db"))
+	env.Setenv("FLOCKD_BACKEND", "sqlite://"+filepath.Join(env.WorkDir, "flockd.db"))
+	env.Values[jobsKey{}] = jobs{}
+	env.Defer(func() { env.Values[jobsKey{}].(jobs).end() })
+	if err := os.WriteFile(filepath.Join(env.WorkDir, "config.toml"), nil, 0o600); err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(env.WorkDir, "home"), 0o700); err != nil {
+		return err
+	}
+	return os.Chmod(env.WorkDir, 0o755)
+}
+
+// jobs are the background processes of a script, by name.
+type jobs map[string]*exec.Cmd
+
+type jobsKey struct{}
+
+// end kills what a script that failed has left.
+func (j jobs) end() {
+	for _, cmd := range j {
+		if cmd.ProcessState == nil {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+	}
+}
+
+func fatal(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
