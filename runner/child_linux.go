@@ -40,6 +40,14 @@ func controllingTerminal() int {
 	return fd
 }
 
+func startChild(c Command, env []string) (process, error) {
+	ch, err := start(c, env, controllingTerminal())
+	if err != nil {
+		return nil, err
+	}
+	return ch, nil
+}
+
 // start runs c with env. With a terminal it stays in our group, else it leads one
 // of its own. The terminal is closed by reap, or at once if the start fails.
 func start(c Command, env []string, tty int) (*child, error) {

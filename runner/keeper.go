@@ -20,11 +20,17 @@ type LostError struct {
 	Err    error           // backends.ErrLost by the store's word, ErrExpiring by our clock; nil with a Notice
 }
 
+// Error says why, and leaves the key to whoever prints it.
 func (e *LostError) Error() string {
-	if e.Err == nil {
-		return fmt.Sprintf("lost %q: asked to stop (%s)", e.Key, e.Notice.Kind)
+	if e.Err != nil {
+		return e.Err.Error()
 	}
-	return fmt.Sprintf("lost %q: %v", e.Key, e.Err)
+	n := e.Notice
+	text := fmt.Sprintf("%s@%s asked for the key (%s)", n.By.User, n.By.Host, n.Kind)
+	if n.Reason != "" {
+		text += ": " + n.Reason
+	}
+	return text
 }
 
 func (e *LostError) Unwrap() error { return e.Err }

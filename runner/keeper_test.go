@@ -120,12 +120,12 @@ func TestKeeperPassesANoticeOnAndRenews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := mem.New()
 		k := keepMinute(t, b)
-		if err := b.Ask(t.Context(), "k", "us", backends.Notice{Kind: backends.Resign, Reason: "deploy"}); err != nil {
+		if err := b.Ask(t.Context(), "k", "us", backends.Notice{Kind: backends.Resign, By: backends.Owner{User: "root", Host: "web2"}, Reason: "deploy"}); err != nil {
 			t.Fatal(err)
 		}
 		s := <-k.stops
 		var lost *LostError
-		if !errors.As(s.why, &lost) || lost.Notice.Kind != backends.Resign || lost.Notice.Reason != "deploy" {
+		if !errors.As(s.why, &lost) || lost.Notice.Kind != backends.Resign || lost.Error() != "root@web2 asked for the key (resign): deploy" {
 			t.Errorf("told %+v", s)
 		}
 		if at := k.clock.now(); at > 20*sec || s.kill != at+10*sec {

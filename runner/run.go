@@ -20,14 +20,6 @@ func Run(ctx context.Context, o Options) Result {
 	return r.run(ctx)
 }
 
-func startChild(c Command, env []string) (process, error) {
-	ch, err := start(c, env, controllingTerminal())
-	if err != nil {
-		return nil, err
-	}
-	return ch, nil
-}
-
 func (o Options) withDefaults() *Options {
 	o.Patience = cmp.Or(o.Patience, patience)
 	o.OnLost = cmp.Or(o.OnLost, Kill)

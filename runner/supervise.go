@@ -119,14 +119,13 @@ func (s *supervision) passOn(sig os.Signal, ok bool) {
 
 // leaseStops follows the keeper.
 func (s *supervision) leaseStops(st stop) {
-	if s.lost == nil {
-		s.log.Warn("the lease can't be kept", "err", st.why, "warn_only", s.warn != 0, "kill_in", st.kill-s.clock())
-	}
 	s.lost = st.why
 	if s.warn != 0 {
+		s.log.Warn("the lease can't be kept: warning the command", "err", st.why)
 		s.process.pass(s.warn)
 		return
 	}
+	s.log.Warn("the lease can't be kept: stopping the command", "err", st.why, "kill_in", max(st.kill-s.clock(), 0))
 	s.stop(st.kill)
 }
 

@@ -48,19 +48,19 @@ type line struct {
 	o     *Options
 	clock func() time.Duration
 
-	began    time.Duration
-	answered time.Duration       // when the store last gave an answer
-	claimed  bool                // the store has or may have a claim of ours
-	held     *backends.HeldError // the last answer, if it was that
-	backoff  time.Duration
-	floor    time.Duration
+	began   time.Duration
+	silent  time.Duration       // since when the store owes an answer
+	claimed bool                // the store has or may have a claim of ours
+	held    *backends.HeldError // the last answer, if it was that
+	backoff time.Duration
+	floor   time.Duration
 }
 
 // acquire returns a Result with a Class unless the key was granted. Then no
 // claim is left behind, as far as the store can be reached.
 func acquire(ctx context.Context, o *Options, clock func() time.Duration) (grant, Result) {
 	l := &line{o: o, clock: clock, began: clock(), backoff: backoffMin, floor: hintFloorMin}
-	l.answered = l.began
+	l.silent = l.began
 	inLine, stop := heed(ctx, o.Signals)
 	g, r := l.stand(inLine)
 	if stop() != nil && r.Class == "" { // a signal came with the grant
@@ -84,6 +84,7 @@ func (l *line) stand(ctx context.Context) (grant, Result) {
 		}
 		if l.held != nil {
 			l.await(ctx)
+			l.silent = l.clock()
 		} else {
 			l.backOff(ctx)
 		}
@@ -144,7 +145,6 @@ func (l *line) judge(ctx context.Context, err error) Result {
 
 // taken says whether to wait for those who are in the way.
 func (l *line) taken() Result {
-	l.answered = l.clock()
 	l.backoff = backoffMin
 	if l.o.Wait == 0 {
 		return Result{Class: Skipped, Held: l.held}
@@ -176,7 +176,7 @@ func (l *line) patienceLeft() time.Duration {
 	if l.o.Wait == Forever {
 		return never
 	}
-	return max(l.began+l.o.Wait, l.answered+l.o.Patience) - l.clock()
+	return max(l.began+l.o.Wait, l.silent+l.o.Patience) - l.clock()
 }
 
 // await waits until it is time to ask again: the line may have moved, the claim

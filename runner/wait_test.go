@@ -53,21 +53,27 @@ func TestSkipAsksOnceAndLeavesNothing(t *testing.T) {
 }
 
 func TestWaitRunsOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := mem.New()
-		b.Acquire(t.Context(), backends.Request{Key: "k", ID: "other", Mode: backends.Exclusive, TTL: time.Hour})
-		clock := newClock()
-		o := waitFor(b, 32*sec)
-		answers := 0
-		o.OnWait = func(*backends.HeldError) { answers++ }
-		_, r := acquire(t.Context(), o, clock.now)
-		if r.Class != Skipped || clock.now() != 32*sec {
-			t.Errorf("got %+v after %v", r, clock.now())
-		}
-		if got := holders(t, b); answers != 7 || !slices.Equal(got, []string{"other"}) {
-			t.Errorf("%d answers, left %v", answers, got)
-		}
-	})
+	for wait, want := range map[time.Duration]int{time.Millisecond: 2, sec: 2, 5 * sec: 2, 10 * sec: 3, 32 * sec: 8} {
+		synctest.Test(t, func(t *testing.T) {
+			b := mem.New()
+			b.Acquire(t.Context(), backends.Request{Key: "k", ID: "other", Mode: backends.Exclusive, TTL: time.Hour})
+			clock := newClock()
+			asked, answers := 0, 0
+			f := &faulty{Backend: b, acquire: func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+				asked++
+				return b.Acquire(ctx, r)
+			}}
+			o := waitFor(f, wait)
+			o.OnWait = func(*backends.HeldError) { answers++ }
+			_, r := acquire(t.Context(), o, clock.now)
+			if r.Class != Skipped || r.Held == nil || clock.now() != wait {
+				t.Errorf("%v: %+v after %v", wait, r, clock.now())
+			}
+			if got := holders(t, b); asked != want || answers != want-1 || !slices.Equal(got, []string{"other"}) {
+				t.Errorf("%v: asked %d times, want %d, %d answers, left %v", wait, asked, want, answers, got)
+			}
+		})
+	}
 }
 
 // A waiter keeps its place: it is granted before one that came later, with hints and without.

@@ -3,6 +3,8 @@
 package runner
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"flockd/backends"
@@ -14,4 +16,8 @@ var started = time.Now()
 // system's does: here leases of remote stores are not safe across a suspend.
 func clockOf(backends.Clock) func() time.Duration {
 	return func() time.Duration { return time.Since(started) }
+}
+
+func startChild(Command, []string) (process, error) {
+	return nil, fmt.Errorf("running a command: %w", errors.ErrUnsupported)
 }
