@@ -69,7 +69,7 @@ func backendNamed(from string) string {
 	case fromFlag:
 		return "--backend"
 	case fromDefault:
-		return "the default backend " + defaultBackend
+		return "the default store"
 	}
 	return from
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"time"
 	"unicode"
 
 	"flockd/backends"
@@ -65,12 +66,15 @@ func hintOf(err error) string {
 	return ""
 }
 
+// cleanAttr makes values what they are in text: clean, and durations with units.
 func (p *printer) cleanAttr(_ []string, a slog.Attr) slog.Attr {
-	if a.Value.Kind() == slog.KindString {
-		a.Value = slog.StringValue(p.clean(a.Value.String()))
-	}
-	if err, ok := a.Value.Any().(error); ok {
-		a.Value = slog.StringValue(p.clean(err.Error()))
+	switch v := a.Value.Any().(type) {
+	case string:
+		a.Value = slog.StringValue(p.clean(v))
+	case error:
+		a.Value = slog.StringValue(p.clean(v.Error()))
+	case time.Duration:
+		a.Value = slog.StringValue(v.String())
 	}
 	return a
 }

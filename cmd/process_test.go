@@ -27,7 +27,7 @@ func flockd(t *testing.T, args ...string) *exec.Cmd {
 	}
 	cmd := exec.CommandContext(t.Context(), self, args...)
 	cmd.Env = []string{
-		"FLOCKD_TEST_AS_FLOCKD=1", "FLOCKD_CONFIG=/dev/null", "FLOCKD_BACKEND=sqlite://" + storeFile(t),
+		"FLOCKD_TEST_AS_FLOCKD=1", "GORACE=atexit_sleep_ms=0", "FLOCKD_CONFIG=/dev/null", "FLOCKD_BACKEND=sqlite://" + storeFile(t),
 		"PATH=/usr/bin:/bin", "FLOCKD=" + self, "DIR=" + filepath.Dir(storeFile(t)),
 	}
 	return cmd
@@ -395,7 +395,7 @@ func TestReopening(t *testing.T) {
 	if _, err := r.Acquire(t.Context(), req); err != cause {
 		t.Errorf("the first answer is %v", err)
 	}
-	if err := r.Release(t.Context(), "k", req.ID, backends.Outcome{}); err != cause {
+	if err := r.Release(t.Context(), "k", req.ID, backends.Outcome{}); err != backends.ErrLost {
 		t.Errorf("a release before it is open: %v", err)
 	}
 	lease, err := r.Acquire(t.Context(), req)

@@ -79,11 +79,10 @@ func (r *reopening) Renew(ctx context.Context, lease backends.Lease) (backends.R
 }
 
 func (r *reopening) Release(ctx context.Context, key, id string, outcome backends.Outcome) error {
-	b, err := r.store()
-	if err != nil {
-		return err
+	if b := r.Unwrap(); b != nil {
+		return b.Release(ctx, key, id, outcome)
 	}
-	return b.Release(ctx, key, id, outcome)
+	return backends.ErrLost // nothing was asked for yet
 }
 
 func (r *reopening) Ask(ctx context.Context, key, id string, notice backends.Notice) error {

@@ -79,6 +79,9 @@ FLOCKD_BACKEND=$LOCK_URL flockd run -k terraform/prod -w 30m --note "$CI_JOB_URL
 
 // runLocked runs the command under the lock and reports how it came out.
 func (a *app) runLocked(ctx context.Context, o *runOptions) error {
+	if a.Process {
+		outlivePipes()
+	}
 	a.print = newPrinter(a.Stderr, o.json, o.quiet, o.verbose)
 	a.print.secrets = secretsOf(o.backend)
 	id := backends.NewID()

@@ -21,11 +21,13 @@ func catchSignals() chan os.Signal {
 			signal.Notify(signals, sig)
 		}
 	}
-	// A reader of stderr that went away must not end us and leave the command
-	// alone. Ignoring SIGPIPE would be inherited by the command; catching it isn't.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return signals
 }
+
+// outlivePipes keeps a reader of stderr that went away from ending us, and leaving
+// the command alone. Ignoring SIGPIPE would be inherited by the command; catching
+// it isn't.
+func outlivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // leaveStreams gives up our copies of the command's stdin and stdout, so that its
 // neighbours in a pipeline see its end, and not ours, as the end.

@@ -1,0 +1,85 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// checkTwice refuses a flag of which the user gave two values.
+func checkTwice(set *pflag.FlagSet) (err error) {
+	set.Visit(func(flag *pflag.Flag) {
+		v, ok := flag.Value.(interface{ twice() string })
+		if ok && v.twice() != "" && err == nil {
+			err = usage("", "%s %s", flagName(flag), v.twice())
+		}
+	})
+	return err
+}
+
+// flagError is the usage error for what pflag found. It never repeats a value
+// that may hold a secret.
+func flagError(cmd *cobra.Command, err error) error {
+	var (
+		unknown *pflag.NotExistError
+		missing *pflag.ValueRequiredError
+		invalid *pflag.InvalidValueError
+		syntax  *pflag.InvalidSyntaxError
+	)
+	see := "see " + cmd.CommandPath() + " --help"
+	switch {
+	case errors.As(err, &unknown):
+		return unknownFlag(unknown, see)
+	case errors.As(err, &missing):
+		return usage(see, "%s needs a value", flagName(missing.GetFlag()))
+	case errors.As(err, &invalid):
+		return invalidFlag(invalid)
+	case errors.As(err, &syntax):
+		return usage(see, "a flag is badly written")
+	}
+	return usage(see, "%w", err)
+}
+
+func unknownFlag(err *pflag.NotExistError, see string) error {
+	name := err.GetSpecifiedName()
+	if name == "timeout" {
+		return usage("--wait limits the time in line, --max-runtime the command's", "there is no --timeout: --wait or --max-runtime?")
+	}
+	if err.GetSpecifiedShortnames() != "" {
+		return usage(see, "there is no flag -%s", name)
+	}
+	return usage(see, "there is no flag --%s", name)
+}
+
+func invalidFlag(err *pflag.InvalidValueError) error {
+	flag, cause := err.GetFlag(), errors.Unwrap(err)
+	switch {
+	case flag.Name == "backend":
+		return badBackend("--backend", cause)
+	case flag.Name == "key":
+		return usage("", "%s: %w", flagName(flag), cause)
+	}
+	return usage("", "%s %s: %w", flagName(flag), shortened(err.GetValue()), cause)
+}
+
+func flagName(flag *pflag.Flag) string {
+	if _, ok := flag.Annotations[shortOnly]; ok {
+		return "-" + flag.Shorthand
+	}
+	return "--" + flag.Name
+}
+
+// shortened is text for a message: what is long or empty can be told.
+func shortened(text string) string {
+	const most = 60
+	if r := []rune(text); len(r) > most {
+		text = string(r[:most]) + "…"
+	}
+	if text == "" || strings.ContainsAny(text, " \t\n") {
+		return fmt.Sprintf("%q", text)
+	}
+	return text
+}
