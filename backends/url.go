@@ -44,15 +44,13 @@ func ParseURL(raw string) (*URL, error) {
 	}
 	if after, ok := strings.CutPrefix(rest, "//"); ok {
 		u.rooted = true
-		authority := after
-		if i := strings.IndexByte(after, '/'); i >= 0 {
-			authority, rest = after[:i], after[i:]
-		} else {
-			rest = ""
-		}
-		if err := u.parseAuthority(authority); err != nil {
+		i := strings.IndexByte(after+"/", '/')
+		rest = after[i:]
+		if err := u.parseAuthority(after[:i], rest, query); err != nil {
 			return nil, err
 		}
+	} else if !strings.HasPrefix(rest, "/") && strings.Contains(rest, "@") {
+		return nil, BadURL("the %s: URL lacks its //", scheme) // and what it has may be a password
 	}
 	if u.Path, err = url.PathUnescape(rest); err != nil {
 		return nil, BadURL("the path of the %s: URL has a wrong %% escape", scheme)
@@ -60,9 +58,15 @@ func ParseURL(raw string) (*URL, error) {
 	return u, nil
 }
 
-func (u *URL) parseAuthority(authority string) error {
+// parseAuthority refuses what looks as if it had been cut off in the middle of a
+// password: the rest would be shown as a path or an option.
+func (u *URL) parseAuthority(authority, path, query string) error {
 	i := strings.LastIndexByte(authority, '@')
 	u.Host = authority[i+1:]
+	cut := strings.Contains(path, "@") || path == "" && strings.Contains(query, "@")
+	if authority != "" && cut || !portsAreNumbers(u.Host) {
+		return BadURL("the hosts of the %s: URL can't be read; in a password, / is written %%2F, ? %%3F and @ %%40", u.Scheme)
+	}
 	if i < 0 {
 		return nil
 	}
@@ -76,12 +80,23 @@ func (u *URL) parseAuthority(authority string) error {
 	return nil
 }
 
+func portsAreNumbers(hosts string) bool {
+	for host := range strings.SplitSeq(hosts, ",") {
+		_, port, _ := strings.Cut(host[strings.LastIndexByte(host, ']')+1:], ":")
+		if strings.Trim(port, "0123456789") != "" {
+			return false
+		}
+	}
+	return true
+}
+
 // secretOption reports whether an option of this name holds a secret.
 func secretOption(name string) bool {
 	name = strings.ToLower(name)
-	switch name[strings.LastIndexAny(name, "-_")+1:] {
-	case "password", "passwd", "pass", "secret", "token":
-		return true
+	for _, end := range []string{"password", "passwd", "pwd", "pass", "secret", "token"} {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
 	}
 	return false
 }
@@ -115,7 +130,7 @@ func (u *URL) String() string {
 	if u.rooted {
 		b.WriteString("//")
 		if u.User != "" || u.Password != "" {
-			b.WriteString(url.PathEscape(u.User))
+			b.WriteString(strings.ReplaceAll(url.PathEscape(u.User), ":", "%3A"))
 			if u.Password != "" {
 				b.WriteString(":" + Hidden)
 			}
@@ -123,7 +138,11 @@ func (u *URL) String() string {
 		}
 		b.WriteString(u.Host)
 	}
-	b.WriteString((&url.URL{Path: u.Path}).EscapedPath())
+	path := (&url.URL{Path: u.Path}).EscapedPath()
+	if u.Host != "" || !strings.HasPrefix(path, "/") {
+		path = strings.ReplaceAll(path, "@", "%40") // or ParseURL takes it for the end of a password
+	}
+	b.WriteString(path)
 	query := url.Values{}
 	for name, values := range u.Query {
 		query[name] = values

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// pkg is what go list tells of a package.
+type pkg struct {
+	ImportPath string
+	Dir        string
+	Standard   bool
+	GoFiles    []string
+	CgoFiles   []string
+	Imports    []string
+	Deps       []string
+	Module     *struct{ Main bool }
+}
+
+// list is go list for the patterns and all that they depend on, tests left out.
+func list(t *testing.T, patterns ...string) map[string]pkg {
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-deps", "-json"}, patterns...)...)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	pkgs := map[string]pkg{}
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return pkgs
+		} else if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		pkgs[p.ImportPath] = p
+	}
+}
+
+const (
+	contract = "flockd/backends"
+	allOf    = "flockd/backends/all"
+	runner   = "flockd/runner"
+	cmdOf    = "flockd/cmd"
+)
+
+// helpers are for tests: no driver, and in no program that is shipped.
+var helpers = []string{"flockd/backends/mem", "flockd/backends/backendtest"}
+
+func isDriver(path string) bool {
+	return strings.HasPrefix(path, contract+"/") && path != allOf && !slices.Contains(helpers, path)
+}
+
+// rules say, for a package, which dependency it may not have; "" when all is well.
+var rules = []struct {
+	name    string
+	applies func(path string) bool
+	bad     func(dep pkg) bool
+	direct  bool // only what it imports itself
+}{
+	{"backends imports the standard library alone", is(contract), func(dep pkg) bool { return !dep.Standard }, false},
+	{"a driver imports backends, and nothing else of ours", isDriver, func(dep pkg) bool { return ours(dep) && dep.ImportPath != contract }, false},
+	{"a test helper knows no driver", func(path string) bool { return slices.Contains(helpers, path) },
+		func(dep pkg) bool { return ours(dep) && dep.ImportPath != contract }, false},
+	{"all imports drivers and backends", is(allOf), func(dep pkg) bool { return ours(dep) && dep.ImportPath != contract && !isDriver(dep.ImportPath) }, false},
+	{"runner knows no driver", is(runner), func(dep pkg) bool { return ours(dep) && dep.ImportPath != contract }, false},
+	{"runner knows no flags", is(runner), func(dep pkg) bool { return strings.HasPrefix(dep.ImportPath, "github.com/spf13/") }, false},
+	{"cmd names no driver", is(cmdOf), func(dep pkg) bool { return isDriver(dep.ImportPath) }, true},
+	{"main imports cmd alone", is("flockd"), func(dep pkg) bool { return ours(dep) && dep.ImportPath != cmdOf }, true},
+	{"no test helper is shipped", is("flockd"), func(dep pkg) bool { return slices.Contains(helpers, dep.ImportPath) || dep.ImportPath == "testing" }, false},
+}
+
+func is(want string) func(string) bool { return func(path string) bool { return path == want } }
+
+func ours(p pkg) bool { return p.Module != nil && p.Module.Main }
+
+// TestImports holds the packages to their one direction:
+// main → cmd → runner → backends ← drivers ← backends/all ← cmd.
+func TestImports(t *testing.T) {
+	pkgs := list(t, ".", "./backends/...")
+	for _, rule := range rules {
+		applied := false
+		for path, p := range pkgs {
+			if !rule.applies(path) {
+				continue
+			}
+			applied = true
+			deps := p.Deps
+			if rule.direct {
+				deps = p.Imports
+			}
+			for _, dep := range deps {
+				if d, ok := pkgs[dep]; ok && rule.bad(d) {
+					t.Errorf("%s, but %s depends on %s", rule.name, path, dep)
+				}
+			}
+		}
+		if !applied {
+			t.Errorf("%s: there is no such package", rule.name)
+		}
+	}
+}
+
+// TestRunnerLeavesTheProcessAlone: the runner ends by returning, and prints nothing.
+func TestRunnerLeavesTheProcessAlone(t *testing.T) {
+	p := list(t, "./runner")[runner]
+	for _, file := range append(p.GoFiles, p.CgoFiles...) {
+		for _, use := range uses(t, filepath.Join(p.Dir, file)) {
+			switch use {
+			case "os.Exit", "os.Stdin", "os.Stdout", "os.Stderr", "syscall.Exit", "fmt.Print", "fmt.Printf", "fmt.Println",
+				"log.Fatal", "log.Fatalf", "log.Fatalln", "log.Print", "log.Printf", "log.Println":
+				t.Errorf("%s uses %s", file, use)
+			}
+		}
+	}
+}
+
+// uses lists what a file refers to in the packages that it imports, by the path
+// of the package.
+func uses(t *testing.T, file string) (names []string) {
+	tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := map[string]string{}
+	for _, spec := range tree.Imports {
+		path, _ := strconv.Unquote(spec.Path.Value)
+		name := path[strings.LastIndexByte(path, '/')+1:]
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		paths[name] = path
+	}
+	ast.Inspect(tree, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := sel.X.(*ast.Ident); ok && paths[x.Name] != "" {
+				names = append(names, paths[x.Name]+"."+sel.Sel.Name)
+			}
+		}
+		return true
+	})
+	return names
+}
