@@ -67,6 +67,19 @@ command. While flockd stands in line HUP, INT and TERM end the wait. Where the
 command, or the wait, ended by a HUP, INT or TERM that came to flockd, flockd ends
 by the same signal, so that a script stops as it would without flockd.`
 
+const runCaveats = `A lease is not a mutex. A machine that is frozen as a whole, a store that loses a write
+it has acknowledged, or a store's clock that is stepped can let two commands run; then only the
+fencing token, a unique constraint or an idempotent command saves the data.
+
+flockd stops processes, not what they set in motion elsewhere: a container started
+through a daemon, a command behind ssh, a unit started by systemctl. Put flockd on the far side there.
+
+A secret in --backend shows up in ps(1): use FLOCKD_BACKEND, a configuration file or
+?password-file= instead.`
+
+const runFlock = `-n, -w, -E, -c and their long names mean what they mean to flock(1), with a key in the place
+of the file; -x, -o and -F are taken and do nothing. The exit code for a taken key is 75 and not 1.`
+
 func runSections(r *roff) {
 	r.section("exit status")
 	for _, c := range exitCodes {
@@ -86,6 +99,10 @@ func runSections(r *roff) {
 	r.item("`$XDG_CONFIG_HOME/flockd/config.toml`", "The user's own, by default under ~/.config. root has none.")
 	r.item("`/var/lib/flockd/flockd.db`", "The default store of root.")
 	r.item("`$XDG_STATE_HOME/flockd/flockd.db`", "The default store of other users, by default under ~/.local/state.")
+	r.section("coming from flock")
+	r.text(runFlock)
+	r.section("caveats")
+	r.text(runCaveats)
 }
 
 const configFormat = `flockd reads settings from TOML files: the user's own
