@@ -27,7 +27,7 @@ type Backend interface {
 	Renew(ctx context.Context, lease Lease) (Renewal, error)
 
 	// Release ends the hold or gives up the place of id, and forbids the ID for
-	// good, known or not. ErrLost says that it held nothing: the lease expired, was
+	// good, known or not. ErrLost says that it had neither: the lease expired, was
 	// removed, was never granted, or was released before.
 	Release(ctx context.Context, key, id string, outcome Outcome) error
 

@@ -118,11 +118,9 @@ func (r *lockedRun) do(ctx context.Context) runner.Result {
 	if err != nil {
 		return resultOf(err)
 	}
-	var signals chan os.Signal
-	if r.Process {
-		signals = catchSignals()
-	}
+	signals, caught := r.catchSignals()
 	store, err := openStore(ctx, r.backend, signals)
+	<-caught // from here on there is something to lose
 	if err != nil {
 		return resultOf(badBackend(backendNamed(r.from), err))
 	}

@@ -86,10 +86,15 @@ func (t *tx) claimFor(req backends.Request) (*claim, error) {
 	if err != nil || mine == nil {
 		return nil, err
 	}
-	if !mine.leased(t.store.clock, t.now) {
-		return nil, t.exec("remove", mine.seq)
+	if !mine.ended(t.store.clock, t.now) {
+		return mine, nil
 	}
-	return mine, nil
+	if live, err := mine.live(t.store.clock, t.now); err != nil {
+		return nil, err
+	} else if live {
+		return nil, backends.ErrLost // it cools
+	}
+	return nil, t.exec("remove", mine.seq)
 }
 
 // first is the first live claim of the key's line. The dead ones before it go.

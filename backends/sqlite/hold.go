@@ -39,7 +39,7 @@ func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Ou
 		if err != nil {
 			return err
 		}
-		if gone = mine == nil || !mine.leased(s.clock, t.now); mine != nil {
+		if gone = mine.ended(s.clock, t.now); mine != nil {
 			if behind, err = t.leave(mine, outcome); err != nil {
 				return err
 			}
@@ -142,6 +142,11 @@ func (s *Store) Ask(ctx context.Context, key, id string, notice backends.Notice)
 		s.ring(behind)
 	}
 	return s.failed("ask", key, err)
+}
+
+// ended reports whether c has nothing left to release.
+func (c *claim) ended(by clock, now int64) bool {
+	return c == nil || c.state == backends.Cooling || !c.leased(by, now)
 }
 
 // holds reports whether c is a hold whose lease hasn't run out.

@@ -65,7 +65,7 @@ func script(t testing.TB, path, text string) {
 	t.Helper()
 	db := sql.OpenDB(connector(path))
 	defer db.Close()
-	if _, err := db.Exec(text); err != nil {
+	if _, err := db.Exec("PRAGMA busy_timeout = 5000; " + text); err != nil {
 		t.Fatal(err)
 	}
 }
