@@ -5,7 +5,7 @@ set -eu
 
 package() {
 	case $1 in
-	cc) if command -v apk >/dev/null; then echo gcc musl-dev; elif command -v apt-get >/dev/null; then echo gcc libc6-dev; else echo gcc glibc-devel; fi ;;
+	cc) if command -v apk >/dev/null; then echo gcc musl-dev; elif command -v apt-get >/dev/null; then echo gcc libc6-dev; else echo gcc glibc-devel glibc-static; fi ;;
 	flock | unshare | setpriv | mount) echo util-linux ;;
 	*) echo "$1" ;;
 	esac

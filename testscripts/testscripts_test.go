@@ -38,16 +38,16 @@ func TestScripts(t *testing.T) {
 func build(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "flockd"), "flockd")
+	cmd := exec.Command("make", "-s", "-C", "..", "build", "FLOCKD="+filepath.Join(dir, "flockd"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for ; dir != "/"; dir = filepath.Dir(dir) { // other users run it too
-		if err := os.Chmod(dir, 0o755); err != nil || dir == os.TempDir() {
-			break
+	for up := dir; up != os.TempDir() && up != "/"; up = filepath.Dir(up) {
+		if err := os.Chmod(up, 0o755); err != nil { // other users run it too
+			t.Fatal(err)
 		}
 	}
-	return filepath.Dir(cmd.Args[3])
+	return dir
 }
 
 // setup gives each script a store and a home of its own, and nothing of the
