@@ -144,6 +144,7 @@ type fakeProcess struct {
 	ends  map[syscall.Signal]bool // what ends its first process
 	tough bool                    // the rest of its tree lives until bury
 	now   func() time.Duration
+	onEnd func() // may be nil
 
 	mu   sync.Mutex
 	got  []string // signals, with the clock if there is one
@@ -173,6 +174,9 @@ func (f *fakeProcess) end(e Exit) {
 		return
 	}
 	f.exit = &e
+	if f.onEnd != nil {
+		f.onEnd()
+	}
 	f.chld <- syscall.SIGCHLD
 }
 

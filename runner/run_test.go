@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -190,6 +192,24 @@ func TestReleaseWhoseReplyWasLost(t *testing.T) {
 	})
 }
 
+func TestReleaseThatHangsIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		hang := deaf(t)
+		var tried atomic.Int64
+		f := &faulty{Backend: b, release: func(ctx context.Context, key, id string, o backends.Outcome) error {
+			if tried.Add(1) == 1 {
+				hang(never)
+			}
+			return b.Release(ctx, key, id, o)
+		}}
+		r, clock := runFake(t, Options{Backend: f}, newFake(), sec)
+		if r.Class != Finished || clock.now() > 3*sec+backoffMin || len(holders(t, b)) != 0 {
+			t.Errorf("got %+v after %v", r, clock.now())
+		}
+	})
+}
+
 func TestReleaseOfAHungStoreIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := deaf(t)
@@ -337,4 +357,74 @@ func TestSuccessThatCannotBeRecordedIsLost(t *testing.T) {
 			t.Errorf("got %+v after %v and %d tries", r, clock.now(), b.asked.Load())
 		}
 	})
+}
+
+// shaky loses every fourth request before it reaches the store, and every fourth answer.
+type shaky struct {
+	*mem.Store
+	rand func(n int) int
+}
+
+var errShaky = errors.New("connection reset")
+
+func shake[T any](s *shaky, f func() (T, error)) (v T, err error) {
+	switch s.rand(4) {
+	case 0:
+		return v, errShaky
+	case 1:
+		f()
+		return v, errShaky
+	}
+	return f()
+}
+
+func (s *shaky) Acquire(ctx context.Context, r backends.Request) (backends.Lease, error) {
+	return shake(s, func() (backends.Lease, error) { return s.Store.Acquire(ctx, r) })
+}
+
+func (s *shaky) Renew(ctx context.Context, l backends.Lease) (backends.Renewal, error) {
+	return shake(s, func() (backends.Renewal, error) { return s.Store.Renew(ctx, l) })
+}
+
+func (s *shaky) Release(ctx context.Context, key, id string, o backends.Outcome) error {
+	_, err := shake(s, func() (struct{}, error) { return struct{}{}, s.Store.Release(ctx, key, id, o) })
+	return err
+}
+
+func TestOneAtATimeOverAShakyStore(t *testing.T) {
+	for seed := range uint64(10) {
+		synctest.Test(t, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 0))
+			var mu sync.Mutex
+			b := &shaky{mem.New(), func(n int) int { mu.Lock(); defer mu.Unlock(); return rnd.IntN(n) }}
+			var alive, most, ran atomic.Int64
+			var tokens []backends.Token
+			var wg sync.WaitGroup
+			for range 20 {
+				takes := time.Duration(b.rand(100)) * sec
+				wg.Go(func() {
+					o := Options{
+						Backend: b, Request: request(backends.NewID()), Wait: Forever, Grace: DefaultGrace,
+						OnGrant: func(l backends.Lease) error { tokens = append(tokens, l.Token); return nil },
+					}
+					o.Request.TTL = 5 * sec // so short that some are lost
+					r := &run{o: o.withDefaults(), clock: newClock().now, tick: tick, start: func(Command, []string) (process, error) {
+						most.Store(max(most.Load(), alive.Add(1)))
+						ran.Add(1)
+						fake := newFake(syscall.SIGTERM)
+						fake.onEnd = func() { alive.Add(-1) }
+						after(takes, func() { fake.end(Exit{Started: time.Now()}) })
+						return fake, nil
+					}}
+					if res := r.run(t.Context()); res.Class != Finished && res.Class != Lost && res.Class != Unavailable {
+						t.Errorf("got %+v", res)
+					}
+				})
+			}
+			wg.Wait()
+			if most.Load() != 1 || ran.Load() < 18 || !slices.IsSorted(tokens) {
+				t.Errorf("seed %d: %d at once, %d ran, tokens %v", seed, most.Load(), ran.Load(), tokens)
+			}
+		})
+	}
 }
