@@ -2,8 +2,21 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"time"
 )
+
+// errSilent says that a driver kept to itself what became of a request.
+var errSilent = errors.New("the store did not answer in time")
+
+// words is how long before its limit a driver is told to end, so that it can yet
+// say what it was waiting for. A tenth of a short limit does.
+const words = 20 * time.Millisecond
+
+// toldToEnd is a context for a request that may last for limit.
+func toldToEnd(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, limit-min(words, limit/10))
+}
 
 // answer is what a call returned.
 type answer[T any] struct {
@@ -22,13 +35,18 @@ func call[T any](f func() (T, error)) <-chan answer[T] {
 	return c
 }
 
-// within runs f with a context that ends after limit, and returns then at the latest.
+// within runs f with a context that ends near limit, and returns then at the latest,
+// or when ctx ends.
 func within(ctx context.Context, limit time.Duration, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	told, cancel := toldToEnd(ctx, limit)
 	defer cancel()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
 	select {
-	case a := <-call(func() (struct{}, error) { return struct{}{}, f(ctx) }):
+	case a := <-call(func() (struct{}, error) { return struct{}{}, f(told) }):
 		return a.err
+	case <-timer.C:
+		return errSilent
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -143,21 +143,31 @@ func TestExpiryIsAskedForInTime(t *testing.T) {
 }
 
 func TestHintsForNothingMakeNoBusyLoop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := mem.New()
-		b.Acquire(t.Context(), backends.Request{Key: "k", ID: "other", Mode: backends.Exclusive, TTL: time.Hour})
-		asked := 0
-		f := &faulty{Backend: b,
-			wait: func(context.Context, *backends.HeldError) error { return nil },
-			acquire: func(ctx context.Context, r backends.Request) (backends.Lease, error) {
-				asked++
-				return b.Acquire(ctx, r)
-			}}
-		_, r := acquire(t.Context(), waitFor(f, time.Minute), newClock().now)
-		if r.Class != Skipped || asked > 80 {
-			t.Errorf("asked %d times in a minute: %+v", asked, r)
-		}
-	})
+	for name, tc := range map[string]struct {
+		err  error
+		most int // questions in a minute
+	}{
+		"for nothing": {nil, 80},
+		"broken":      {errors.New("no listener"), 13},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := mem.New()
+				b.Acquire(t.Context(), backends.Request{Key: "k", ID: "other", Mode: backends.Exclusive, TTL: time.Hour})
+				asked := 0
+				f := &faulty{Backend: b,
+					wait: func(context.Context, *backends.HeldError) error { return tc.err },
+					acquire: func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+						asked++
+						return b.Acquire(ctx, r)
+					}}
+				_, r := acquire(t.Context(), waitFor(f, time.Minute), newClock().now)
+				if r.Class != Skipped || asked > tc.most {
+					t.Errorf("asked %d times in a minute: %+v", asked, r)
+				}
+			})
+		})
+	}
 }
 
 func TestSilentStoreIsGivenUp(t *testing.T) {
@@ -368,21 +378,38 @@ func TestSignalLeavesTheLineWithinASecond(t *testing.T) {
 	}
 }
 
-// A signal that comes with the grant must not be lost: it either ends the wait,
-// or stays in the channel for the command.
+// A signal that comes with the grant is not lost: once taken it ends the wait.
 func TestSignalWithTheGrant(t *testing.T) {
+	for range 50 { // the answer and the signal are seen in either order
+		synctest.Test(t, func(t *testing.T) {
+			b := mem.New()
+			signals := make(chan os.Signal)
+			f := &faulty{Backend: b, acquire: func(_ context.Context, r backends.Request) (backends.Lease, error) {
+				signals <- syscall.SIGTERM
+				return b.Acquire(context.Background(), r)
+			}}
+			o := waitFor(f, 0)
+			o.Signals = signals
+			_, r := acquire(t.Context(), o, newClock().now)
+			synctest.Wait()
+			if got := holders(t, b); r.Class != Interrupted || len(got) != 0 {
+				t.Errorf("%+v, %v in line", r, got)
+			}
+		})
+	}
+}
+
+// One that comes after it is left for the command.
+func TestSignalAfterTheGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := mem.New()
 		signals := make(chan os.Signal, 1)
-		f := &faulty{Backend: b, acquire: func(ctx context.Context, r backends.Request) (backends.Lease, error) {
-			signals <- syscall.SIGTERM
-			return b.Acquire(ctx, r)
-		}}
-		o := waitFor(f, 0)
+		o := waitFor(mem.New(), 0)
 		o.Signals = signals
 		_, r := acquire(t.Context(), o, newClock().now)
-		if got := holders(t, b); r.Class == Interrupted == (len(signals) == 1) || (r.Class == "") != (len(got) == 1) {
-			t.Errorf("%+v, %d signals left, %v in line", r, len(signals), got)
+		signals <- syscall.SIGTERM
+		synctest.Wait()
+		if r.Class != "" || len(signals) != 1 {
+			t.Errorf("%+v, %d signals left", r, len(signals))
 		}
 	})
 }
