@@ -54,6 +54,7 @@ type keeper struct {
 
 	mu   sync.Mutex
 	term term
+	why  error // of the last renewal's failure; nil: it succeeded
 }
 
 // question is a renewal that was sent.
@@ -119,7 +120,7 @@ func (k *keeper) loop(ctx context.Context) {
 			k.write(t.asked(now))
 		case giveUp:
 			k.drop()
-			k.failed(t, context.DeadlineExceeded, now)
+			k.failed(t, errSilent, now)
 		case rest:
 			k.rest(ctx, s.at-now)
 		}
@@ -146,7 +147,7 @@ func (k *keeper) rest(ctx context.Context, d time.Duration) {
 
 // ask sends a renewal. now was read before, so the lease lasts from now at least.
 func (k *keeper) ask(ctx context.Context, now time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, k.term.timing.Attempt)
+	ctx, cancel := toldToEnd(ctx, k.term.timing.Attempt)
 	lease := k.lease
 	k.inFlight = question{now, call(func() (backends.Renewal, error) { return k.backend.Renew(ctx, lease) }), cancel}
 }
@@ -169,6 +170,7 @@ func (k *keeper) answered(sent time.Duration, a answer[backends.Renewal]) {
 		k.log.Info("renewed again", "key", k.lease.Key, "failures", k.failures)
 		k.failures = 0
 	}
+	k.blame(nil)
 	t = k.retimed(t, a.value.TTL).renewed(sent, rand.Float64())
 	if n := a.value.Notice; n.Kind != "" {
 		t = t.noticed(&LostError{Key: k.lease.Key, Token: k.lease.Token, Notice: n}, now)
@@ -178,6 +180,7 @@ func (k *keeper) answered(sent time.Duration, a answer[backends.Renewal]) {
 
 func (k *keeper) failed(t term, err error, now time.Duration) {
 	k.failures++
+	k.blame(err)
 	t = t.failed(err, now)
 	k.write(t)
 	level := slog.LevelDebug
@@ -206,10 +209,22 @@ func (k *keeper) retimed(t term, ttl time.Duration) term {
 	return t
 }
 
-// lost is err as a *LostError.
+// blame remembers why the last renewal failed.
+func (k *keeper) blame(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.why = err
+}
+
+// lost is err as a *LostError, with why no renewal succeeded.
 func (k *keeper) lost(err error) error {
 	if lost, ok := err.(*LostError); ok {
 		return lost
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err == ErrExpiring && k.why != nil {
+		err = fmt.Errorf("%w: %w", err, k.why)
 	}
 	return &LostError{Key: k.lease.Key, Token: k.lease.Token, Err: err}
 }

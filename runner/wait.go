@@ -52,6 +52,7 @@ type line struct {
 	silent  time.Duration       // since when the store owes an answer
 	claimed bool                // the store has or may have a claim of ours
 	held    *backends.HeldError // the last answer, if it was that
+	why     error               // why the last question got no answer
 	backoff time.Duration
 	floor   time.Duration
 }
@@ -87,6 +88,9 @@ func (l *line) stand(ctx context.Context) (grant, Result) {
 			l.silent = l.clock()
 		} else {
 			l.backOff(ctx)
+			if ctx.Err() == nil && l.patienceLeft() < attemptFloor { // too short for an answer
+				return grant{}, Result{Class: Unavailable, Err: l.why}
+			}
 		}
 	}
 }
@@ -136,10 +140,8 @@ func (l *line) judge(ctx context.Context, err error) Result {
 		return Result{Class: Unavailable, Err: err}
 	}
 	l.claimed = true
+	l.why = err
 	l.o.Log.Debug("no answer from the store", "key", l.o.Request.Key, "err", err)
-	if l.patienceLeft() < attemptFloor {
-		return Result{Class: Unavailable, Err: err}
-	}
 	return Result{}
 }
 
