@@ -3,6 +3,7 @@
 package testscripts
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -68,7 +69,7 @@ func setup(env *testscript.Env, bin string) error {
 	if err := os.Mkdir(filepath.Join(env.WorkDir, "home"), 0o700); err != nil {
 		return err
 	}
-	return os.Chmod(env.WorkDir, 0o755)
+	return errors.Join(os.Chmod(env.WorkDir, 0o755), os.Chmod(filepath.Dir(env.WorkDir), 0o755))
 }
 
 // jobs are the background processes of a script, by name.
