@@ -137,7 +137,7 @@ func (t *tx) stand(req backends.Request, first, mine *claim) (held *backends.Hel
 	ahead := int64(1) << 62
 	if mine != nil {
 		ahead = mine.seq
-		held.Seen = t.store.look(mine.seq)
+		held.Seen = t.store.place(mine.seq)
 	}
 	return held, t.row("waiters", ahead, t.store.prefix, req.Key, req.ID).Scan(&held.Waiters, &held.Ahead)
 }
@@ -199,9 +199,9 @@ func (s *Store) Wait(ctx context.Context, held *backends.HeldError) error {
 	return bell.wait(ctx, place.seq, place.word)
 }
 
-// look is what Wait starts from. It must be taken inside the step: whoever leaves
+// place is what Wait starts from. It must be taken inside the step: whoever leaves
 // the line later rings later.
-func (s *Store) look(seq int64) any {
+func (s *Store) place(seq int64) any {
 	bell, err := s.bell()
 	if err != nil {
 		return nil

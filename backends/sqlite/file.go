@@ -1,9 +1,7 @@
 package sqlite
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/user"
@@ -150,60 +148,4 @@ func (s *Store) unmoved() error {
 		return errReplaced
 	}
 	return nil
-}
-
-const (
-	applicationID = 0x666c6b64 // "flkd"
-	schemaVersion = 1
-)
-
-// migrate makes the tables in an empty database, and refuses one that isn't
-// flockd's or that a newer one made.
-func (s *Store) migrate(ctx context.Context) error {
-	made, err := s.made(ctx)
-	if made || err != nil {
-		return err
-	}
-	conn, err := s.db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	t := &tx{store: s, conn: conn}
-	err = retry(ctx, func() error { return t.run("PRAGMA journal_mode = WAL") })
-	conn.Close()
-	if err != nil {
-		return err
-	}
-	return s.step(ctx, durable, func(t *tx) error {
-		if made, err := t.made(); made || err != nil {
-			return err // somebody else was first
-		}
-		return t.run(schema + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion))
-	})
-}
-
-func (s *Store) made(ctx context.Context) (made bool, err error) {
-	err = s.read(ctx, func(t *tx) error {
-		made, err = t.made()
-		return err
-	})
-	return made, err
-}
-
-// made reports whether the tables are there.
-func (t *tx) made() (bool, error) {
-	var app, version, tables int
-	if err := t.row("identify").Scan(&app, &version, &tables); err != nil {
-		return false, err
-	}
-	switch {
-	case app == 0 && version == 0 && tables == 0:
-		return false, nil
-	case app != applicationID:
-		return false, backends.Refuse("name another file with --backend sqlite:///…", "%s is another program's database", t.store.path)
-	case version > schemaVersion:
-		return false, backends.Refuse("use the newer flockd here as well",
-			"%s was made by a newer flockd (schema version %d, this one knows %d)", t.store.path, version, schemaVersion)
-	}
-	return true, nil
 }

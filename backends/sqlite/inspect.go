@@ -13,13 +13,7 @@ import (
 // glance answers a request that wants no place by a read, which takes no lock and
 // waits for nobody. Nil means that the key may be free, or is ours.
 func (s *Store) glance(ctx context.Context, req backends.Request) error {
-	return retry(ctx, func() error {
-		conn, err := s.db.Conn(ctx)
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		t := &tx{store: s, conn: conn, now: s.clock.now()}
+	return s.look(ctx, func(t *tx) error {
 		first, err := t.firstLive(req.Key)
 		if err != nil || first == nil || first.id == req.ID {
 			return err
@@ -105,15 +99,22 @@ func (s *Store) keys(ctx context.Context, prefix string) (keys []string, err err
 	return keys, err
 }
 
-// read runs do on one state of the database. It takes no write lock.
-func (s *Store) read(ctx context.Context, do func(*tx) error) error {
+// look runs do, each of whose statements sees the database as it is by then.
+// Readers of a database with a log neither wait for its writer nor hold it up.
+func (s *Store) look(ctx context.Context, do func(*tx) error) error {
 	return retry(ctx, func() error {
 		conn, err := s.db.Conn(ctx)
 		if err != nil {
 			return err
 		}
 		defer conn.Close()
-		t := &tx{store: s, conn: conn, now: s.clock.now()}
+		return do(&tx{store: s, conn: conn, now: s.clock.now()})
+	})
+}
+
+// read runs do on one state of the database.
+func (s *Store) read(ctx context.Context, do func(*tx) error) error {
+	return s.look(ctx, func(t *tx) error {
 		if err := t.run("BEGIN"); err != nil {
 			return err
 		}

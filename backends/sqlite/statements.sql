@@ -1,7 +1,14 @@
--- name: identify
-SELECT (SELECT application_id FROM pragma_application_id),
-       (SELECT user_version FROM pragma_user_version),
-       (SELECT count(*) FROM sqlite_schema);
+-- name: application
+PRAGMA application_id;
+
+-- name: version
+PRAGMA user_version;
+
+-- name: keepLog
+PRAGMA journal_mode = WAL;
+
+-- name: tables
+SELECT count(*) FROM sqlite_schema;
 
 -- name: tokens
 SELECT boot, last, ceiling FROM tokens;
