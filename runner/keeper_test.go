@@ -262,6 +262,33 @@ func TestKeeperFollowsAnotherTTL(t *testing.T) {
 	})
 }
 
+// A grace that the new TTL doesn't bear gives way, so that renewals keep their room.
+func TestKeeperShortensTheGraceForAShorterTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		clock := newClock()
+		asked := 0
+		var sent time.Duration
+		f := &faulty{Backend: b, renew: func(ctx context.Context, l backends.Lease) (backends.Renewal, error) {
+			if asked++; asked > 1 {
+				return backends.Renewal{}, errors.New("down")
+			}
+			sent = clock.now()
+			return backends.Renewal{TTL: 10 * sec}, nil
+		}}
+		timing, err := NewTiming(time.Minute, 20*sec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := &keeper{backend: f, lease: hold(t, b, "us"), grace: 20 * sec, clock: clock.now, tick: never, log: quiet}
+		defer keep(t.Context(), k, timing, 0)()
+		s := <-k.stops // 10 s bear 9.9 − 3.333 − 2.5 − 0.25 − 0.25 = 3.567 s
+		if at := (clock.now() - sent).Truncate(time.Millisecond); at != 6083*time.Millisecond || s.kill != sent+9650*time.Millisecond {
+			t.Errorf("told after %v to be killed at %v, sent at %v", at, s.kill, sent)
+		}
+	})
+}
+
 func TestKeeperSaysOnceThatRenewalsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := mem.New()
