@@ -40,24 +40,43 @@ func sqlCmd(ts *testscript.TestScript, _ bool, args []string) {
 // store's clock: its last renewal plus 0.99 of its length.
 func leaseCmd(ts *testscript.TestScript, _ bool, args []string) {
 	usage(ts, len(args) == 3, "lease DATABASE KEY FILE")
-	db := openDB(ts.MkAbs(args[0]))
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), fmt.Append(nil, validUntil(ts, args[0], args[1])), 0o600))
+}
+
+// renewedCmd waits until the hold of KEY has been renewed three times since FILE
+// was written.
+func renewedCmd(ts *testscript.TestScript, _ bool, args []string) {
+	usage(ts, len(args) == 3, "renewed DATABASE KEY FILE")
+	last, times := number(ts, args[2]), 0
+	until(ts, "renewed", func() bool {
+		if now := validUntil(ts, args[0], args[1]); now > last {
+			last = now
+			times++
+		}
+		return times == 3
+	})
+}
+
+func validUntil(ts *testscript.TestScript, file, key string) int64 {
+	db := openDB(ts.MkAbs(file))
 	defer db.Close()
 	var renewed, expires int64
-	ts.Check(db.QueryRow(`SELECT renewed_mono, expires_mono FROM claims WHERE key = ? AND state = 'holding'`, args[1]).
+	ts.Check(db.QueryRow(`SELECT renewed_mono, expires_mono FROM claims WHERE key = ? AND state = 'holding'`, key).
 		Scan(&renewed, &expires))
-	ts.Check(os.WriteFile(ts.MkAbs(args[2]), fmt.Append(nil, renewed+(expires-renewed)*99/100), 0o600))
+	return renewed + (expires-renewed)*99/100
+}
+
+func number(ts *testscript.TestScript, file string) int64 {
+	n, err := strconv.ParseInt(strings.TrimSpace(ts.ReadFile(file)), 10, 64)
+	ts.Check(err)
+	return n
 }
 
 // inTimeCmd wants the last stamp of a probe to lie before the instant that lease
 // wrote: the command measured by itself that it was dead in time.
 func inTimeCmd(ts *testscript.TestScript, _ bool, args []string) {
 	usage(ts, len(args) == 2, "intime STAMPS LEASE")
-	number := func(file string) int64 {
-		n, err := strconv.ParseInt(strings.TrimSpace(ts.ReadFile(file)), 10, 64)
-		ts.Check(err)
-		return n
-	}
-	last, until := number(args[0]), number(args[1])
+	last, until := number(ts, args[0]), number(ts, args[1])
 	ts.Logf("last instruction %v before the lease could not be proven any more", time.Duration(until-last))
 	if last >= until {
 		ts.Fatalf("alive %v too long", time.Duration(last-until))
