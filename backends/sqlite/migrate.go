@@ -77,10 +77,17 @@ func (t *tx) marks() (app, version int, err error) {
 	return app, version, err
 }
 
+// pages are small: a step changes some ten of them by a record or two, and writes
+// each as a whole.
+const pages = `PRAGMA page_size = 1024`
+
 // keepLog makes the database one with a write-ahead log, in which readers and the
 // writer don't wait for each other. Where others are in the way SQLite says so by
 // answering with the old mode.
 func (t *tx) keepLog() error {
+	if err := t.run(pages); err != nil {
+		return err
+	}
 	var mode string
 	if err := t.row("keepLog").Scan(&mode); err != nil {
 		return err

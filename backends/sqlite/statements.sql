@@ -16,8 +16,8 @@ SELECT boot, last, ceiling FROM tokens;
 -- name: setTokens
 UPDATE tokens SET boot = ?, last = ?, ceiling = ?;
 
--- name: setLast
-UPDATE tokens SET last = ?;
+-- name: nextToken
+UPDATE tokens SET last = max(last + 1, ?1) WHERE boot = ?2 AND max(last + 1, ?1) <= ceiling RETURNING last;
 
 -- name: first
 SELECT * FROM claims WHERE prefix = ? AND key = ? ORDER BY seq LIMIT 1;

@@ -4,6 +4,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"time"
 
@@ -30,26 +31,21 @@ const maxWall = 1 << 52
 // errCeiling says that the next token needs a higher ceiling first.
 var errCeiling = errors.New("the token ceiling is reached")
 
-// next is the token after last in the same boot.
-func next(last, wall int64) int64 {
+// floor is the smallest token that wall asks for.
+func floor(wall int64) int64 {
 	if wall > maxWall {
-		wall = 0
+		return 0
 	}
-	return max(last+1, wall)
+	return wall
 }
 
 // token hands out the next token, or errCeiling.
-func (t *tx) token() (backends.Token, error) {
-	var boot string
-	var last, ceiling int64
-	if err := t.row("tokens").Scan(&boot, &last, &ceiling); err != nil {
-		return 0, err
-	}
-	n := next(last, t.store.wall())
-	if boot != t.store.clock.boot || n > ceiling {
+func (t *tx) token() (token backends.Token, err error) {
+	err = t.row("nextToken", floor(t.store.wall()), t.store.clock.boot).Scan(&token)
+	if errors.Is(err, sql.ErrNoRows) {
 		return 0, errCeiling
 	}
-	return backends.Token(n), t.exec("setLast", n)
+	return token, err
 }
 
 // raise moves the ceiling, and waits until the disk has it. As that is done once
@@ -67,7 +63,7 @@ func (s *Store) raise(ctx context.Context) error {
 		if err := t.tidy(); err != nil {
 			return err
 		}
-		return t.exec("setTokens", s.clock.boot, last, next(last, s.wall())+reserve)
+		return t.exec("setTokens", s.clock.boot, last, max(last+1, floor(s.wall()))+reserve)
 	})
 }
 
