@@ -1,4 +1,4 @@
-// Flockd runs a command under a lock that hosts share.
+// Flockd runs a command under a lock.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 
 // files are the man pages and completions, for flockd man and flockd completion.
 //
-//go:embed man completions
+//go:embed man all:completions
 var files embed.FS
 
 func main() { os.Exit(cmd.Main(cmd.System(), files)) }

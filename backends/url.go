@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Hidden stands in a URL where a secret was left out.
@@ -34,7 +36,10 @@ type URL struct {
 func ParseURL(raw string) (*URL, error) {
 	scheme, rest, ok := strings.Cut(raw, ":")
 	if !ok || scheme == "" || strings.ContainsAny(scheme, "/@?") {
-		return nil, BadURL("a backend is a URL: SCHEME:…, for example sqlite: or redis://host:6379/0")
+		return nil, BadURL("a backend is a URL, SCHEME:…, for example sqlite:///srv/locks/flockd.db")
+	}
+	if strings.ContainsFunc(raw, unicode.IsControl) || strings.TrimSpace(raw) != raw || strings.Contains(raw, "#") {
+		return nil, BadURL("the %s: URL has white space or a # around or in it: a part of a line that doesn't belong to it?", scheme)
 	}
 	u := &URL{Scheme: scheme}
 	rest, query, _ := strings.Cut(rest, "?")
@@ -159,15 +164,18 @@ func (u *URL) String() string {
 // Prefix is ?prefix=.
 func (u *URL) Prefix() string { return cmp.Or(u.Query.Get("prefix"), DefaultPrefix) }
 
-// Timeout is ?timeout=, a Go duration above zero.
+// Timeout is ?timeout=, a Go duration above zero or a number of seconds.
 func (u *URL) Timeout() (time.Duration, error) {
 	text := u.Query.Get("timeout")
 	if text == "" {
 		return DefaultTimeout, nil
 	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		text += "s"
+	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, BadURL("?timeout=%s is no duration such as 5s", text)
+		return 0, BadURL("?timeout=%s is not a duration such as 5s", text)
 	}
 	return d, nil
 }

@@ -27,7 +27,7 @@ func (a *app) newCompletion() *cobra.Command {
 		ValidArgs: []string{"bash", "zsh", "fish"},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || completionFiles[args[0]] == "" {
-				return usage("", "wanted is one shell: bash, zsh or fish")
+				return usage("", "expected one shell: bash, zsh or fish")
 			}
 			return nil
 		},

@@ -23,7 +23,7 @@ func (a *app) newConfig() *cobra.Command {
 			"the default. --key takes the sections for that key into account.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkTwice(cmd.Flags()); err != nil {
+			if err := checkValues(cmd.Flags(), a.Args); err != nil {
 				return err
 			}
 			if err := s.resolve(a.Streams); err != nil {

@@ -76,6 +76,9 @@ func readConfig(path string, must bool, uid int) (*configFile, error) {
 	if errors.Is(err, fs.ErrNotExist) && !must {
 		return nil, nil
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, usage("is HOME another user's? Set HOME, or FLOCKD_CONFIG=/dev/null to read none", "configuration: %w", err)
+	}
 	if err != nil {
 		return nil, usage("", "configuration: %w", err)
 	}
@@ -109,7 +112,7 @@ func checkTrust(path string, info fs.FileInfo, uid int) error {
 	owner := int(info.Sys().(*syscall.Stat_t).Uid)
 	switch {
 	case !info.Mode().IsRegular():
-		return usage("", "the configuration %s is no regular file", path)
+		return usage("", "the configuration %s is not a regular file", path)
 	case owner != 0 && owner != uid:
 		return usage("", "the configuration %s belongs to another user (%d): its settings aren't trusted", path, owner)
 	case info.Mode()&0o022 != 0:

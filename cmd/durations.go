@@ -10,7 +10,7 @@ import (
 
 const day = 24 * time.Hour
 
-var errDuration = errors.New("no duration such as 90s, 1h30m or 1d12h")
+var errDuration = errors.New("not a duration such as 90s, 1h30m or 1d12h")
 
 // parseDuration reads Go's durations, "d" for days in front of them, and bare
 // numbers as seconds. It may be negative.
@@ -61,7 +61,7 @@ func atLeast(least time.Duration) func(string) (time.Duration, error) {
 		case err != nil:
 			return 0, err
 		case d < 0 && least == 0:
-			return 0, errors.New("less than nothing")
+			return 0, errors.New("negative")
 		case d < least:
 			return 0, fmt.Errorf("too short: %v at least", least)
 		}

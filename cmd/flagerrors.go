@@ -3,18 +3,24 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// checkTwice refuses a flag of which the user gave two values.
-func checkTwice(set *pflag.FlagSet) (err error) {
+// checkValues refuses a flag of which the user gave two values, and one that took
+// the -- behind it for its value, as it does where a variable is missing.
+func checkValues(set *pflag.FlagSet, line []string) (err error) {
 	set.Visit(func(flag *pflag.Flag) {
 		v, ok := flag.Value.(interface{ twice() string })
-		if ok && v.twice() != "" && err == nil {
+		switch {
+		case err != nil:
+		case ok && v.twice() != "":
 			err = usage("", "%s %s", flagName(flag), v.twice())
+		case flag.Value.String() == "--" && !slices.Contains(line, "--"+flag.Name+"=--"):
+			err = usage("--"+flag.Name+"=-- if that is meant", "%s needs a value: a variable that is missing here?", flagName(flag))
 		}
 	})
 	return err
@@ -48,6 +54,9 @@ func unknownFlag(err *pflag.NotExistError, see string) error {
 	if name == "timeout" {
 		return usage("--wait limits the time in line, --max-runtime the command's", "there is no --timeout: --wait or --max-runtime?")
 	}
+	if strings.Contains(see, " flockd --help") { // before a command
+		see = "flockd run --key KEY [flags] -- COMMAND [ARG...]"
+	}
 	if err.GetSpecifiedShortnames() != "" {
 		return usage(see, "there is no flag -%s", name)
 	}
@@ -74,9 +83,9 @@ func flagName(flag *pflag.Flag) string {
 
 // shortened is text for a message: what is long or empty can be told.
 func shortened(text string) string {
-	const most = 60
+	const most = 200
 	if r := []rune(text); len(r) > most {
-		text = string(r[:most]) + "…"
+		text = string(r[:most/2]) + "…" + string(r[len(r)-most/2:])
 	}
 	if text == "" || strings.ContainsAny(text, " \t\n") {
 		return fmt.Sprintf("%q", text)

@@ -130,7 +130,7 @@ func (s *settings) register(set *pflag.FlagSet) {
 		Annotations[shortOnly] = nil
 	add(groupOutcome, "result-file", "", s.resultFile, "write the outcome to FILE as JSON; +FILE appends a line")
 
-	addSwitch(set, groupOutput, "quiet", "q", s.quiet, "say nothing on a skip")
+	addSwitch(set, groupOutput, "quiet", "q", s.quiet, "say nothing on a skip, nor when no store is named")
 	addSwitch(set, groupOutput, "verbose", "v", s.verbose, "say more")
 	add(groupOutput, "log-format", "", s.logFormat, "how flockd's own lines look")
 	add(groupOther, "config", "", s.config, "read this configuration alone").

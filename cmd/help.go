@@ -70,9 +70,9 @@ func helpText(cmd *cobra.Command) string {
 
 func seeAlso(cmd *cobra.Command) string {
 	if cmd.HasAvailableSubCommands() {
-		return "flockd COMMAND --help says more about a command, flockd man shows the manual."
+		return "flockd COMMAND --help says more about a command, flockd man prints the manual."
 	}
-	return "The manual: flockd man " + pageName(cmd)
+	return "The manual: flockd man " + pageName(cmd) + " | man -l -"
 }
 
 // pageName is the name of a command's man page: flockd-run.

@@ -60,8 +60,8 @@ func (a *app) newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "flockd",
 		Short: "Run a command under a distributed lock",
-		Long: "flockd runs a command under a lock that hosts share, and stops the command\n" +
-			"before somebody else can be granted the lock.",
+		Long: "flockd runs a command under a lock, and stops the command before somebody else\n" +
+			"can be granted the lock.",
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,

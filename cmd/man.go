@@ -17,7 +17,7 @@ func (a *app) newMan() *cobra.Command {
 			"  flockd man flockd-run | man -l -",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usage("", "wanted is one page")
+				return usage("", "expected one page")
 			}
 			return nil
 		},

@@ -19,8 +19,7 @@ type manual struct {
 
 var manuals = map[string]manual{
 	"flockd": {
-		description: `flockd runs a command under a lock that hosts share. The lock lives in a store that
-is there already, or in a file of this host. Of all flockd runs on one store and
+		description: `flockd runs a command under a lock. The lock lives in a store, such as a file of this host. Of all flockd runs on one store and
 key at most one command runs, in the order in which they asked.
 
 The lock is a lease: it ends by itself if the host dies. While the command runs
@@ -45,10 +44,10 @@ var runVariables = [][2]string{
 	{"`FLOCKD_BACKEND`", "The store, if --backend doesn't name it. Set but empty is an error: it is a secret that is missing. The command gets the store in use, with *** for a secret unless it inherits the variable."},
 	{"`FLOCKD_CONFIG`", "The configuration file, if --config doesn't name it. /dev/null is none."},
 	{"`FLOCKD_HELD`", "The IDs of the enclosing holds, separated by commas. A run never waits behind one of them. The command gets its own added."},
-	{"`FLOCKD_KEY`", "Set for the command: the key."},
+	{"`FLOCKD_KEY`", "Set for the command: the key, also for one that runs unlocked."},
 	{"`FLOCKD_TOKEN`", "Set for the command: the fencing token, a decimal number below 2^53. Not set for a command that runs unlocked."},
 	{"`FLOCKD_ID`", "Set for the command: the ID of this hold."},
-	{"`FLOCKD_TTL`", "Set for the command: the length of the lease in seconds, as granted."},
+	{"`FLOCKD_TTL`", "Set for the command: the length of the lease in seconds, as granted; decimals where it has them."},
 	{"`PATH`", "Where COMMAND is looked for."},
 	{"`HOME`, `XDG_CONFIG_HOME`, `XDG_STATE_HOME`", "Where the user's configuration and the default store are."},
 }
@@ -60,7 +59,8 @@ backend without secrets, the host, user, pid and base name of the command, the
 times, "exit_code" of the command, the "signal" that ended it, "unlocked",
 "held_by", "error" and "flockd_exit_code". The file has mode 0600 and is replaced as a
 whole, so that a reader never finds half of it. With a + in front of the name each
-state is appended as one line.`
+state is appended as one line. Wrong flags and settings are found before the file is touched,
+or leave it as usage.`
 
 const runSignals = `HUP, INT, QUIT, TERM, USR1, USR2, WINCH and CONT that come to flockd are passed to the
 command. While flockd stands in line HUP, INT and TERM end the wait. Where the
@@ -111,7 +111,7 @@ const configFormat = `flockd reads settings from TOML files: the user's own
 flag is stronger than FLOCKD_BACKEND, which is stronger than the user's file,
 which is stronger than the file in /etc. flockd-config(1) shows which one counts.
 
-  backend = "rediss://lock.example.com:6379/0?password-file=/etc/flockd/password"
+  backend = "sqlite:///srv/locks/flockd.db"
   ttl     = "2m"
 
   [exit]

@@ -355,18 +355,18 @@ func TestUnavailable(t *testing.T) {
 func TestExportedBackend(t *testing.T) {
 	base := flockd(t)
 	for _, c := range []struct{ backend, want string }{
-		{"sqlite:x.db", "sqlite://" + filepath.Dir(storeFile(t)) + "/x.db"},
-		{"sqlite:x.db?prefix=p", "sqlite://" + filepath.Dir(storeFile(t)) + "/x.db?prefix=p"},
+		{"sqlite:" + filepath.Dir(storeFile(t)) + "/./x.db", "sqlite://" + filepath.Dir(storeFile(t)) + "/x.db"},
+		{"sqlite:" + filepath.Dir(storeFile(t)) + "/x.db?prefix=p", "sqlite://" + filepath.Dir(storeFile(t)) + "/x.db?prefix=p"},
 	} {
 		cmd := flockd(t, "run", "-k", "k", "-b", c.backend, "-c", "echo $FLOCKD_BACKEND")
-		cmd.Dir = filepath.Dir(storeFile(t))
 		if _, stdout, stderr := exitOf(t, cmd); stdout != c.want+"\n" {
 			t.Errorf("%s: %s %s", c.backend, stdout, stderr)
 		}
 	}
 	cmd := flockd(t, "run", "-k", "k", "-c", "echo $FLOCKD_BACKEND")
-	cmd.Dir, cmd.Env = filepath.Dir(storeFile(t)), append(base.Env, "FLOCKD_BACKEND=sqlite:y.db")
-	if _, stdout, _ := exitOf(t, cmd); stdout != "sqlite:y.db\n" {
+	inherited := "sqlite:" + filepath.Dir(storeFile(t)) + "/./y.db"
+	cmd.Env = append(base.Env, "FLOCKD_BACKEND="+inherited)
+	if _, stdout, _ := exitOf(t, cmd); stdout != inherited+"\n" {
 		t.Errorf("an inherited FLOCKD_BACKEND became %s", stdout)
 	}
 }

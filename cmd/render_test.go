@@ -104,7 +104,7 @@ func TestReports(t *testing.T) {
 		{runner.Result{Class: runner.NotStarted, Err: fmt.Errorf("fork/exec x: %w", syscall.ENOEXEC)},
 			"flockd: cmd: exec format error\nflockd: hint: a script needs a first line such as #!/bin/sh\n", "="},
 		{runner.Result{Class: runner.BadGrace, Err: &runner.GraceError{Grace: time.Minute, TTL: time.Minute, Largest: 20 * time.Second, Fits: 3 * time.Minute}},
-			"flockd: --grace 1m doesn't fit a TTL of 1m, which bears 20s at most\nflockd: hint: --ttl 3m has room for it\n", "="},
+			"flockd: --grace 1m doesn't fit a TTL of 1m, which allows 20s at most\nflockd: hint: --ttl 3m has room for it\n", "="},
 		{runner.Result{Class: runner.Internal, Err: errors.New("oh")}, "flockd: oh\n", "="},
 	} {
 		o := runOptions{argv: []string{"cmd"}, maxRuntime: time.Hour}
@@ -147,7 +147,7 @@ func TestTextHandler(t *testing.T) {
 	p.secrets = []string{"hunter2"}
 	log := p.log.With("key", "a b").WithGroup("g")
 	log.Debug("message", "n", 3, "err", errors.New("say \x1b hunter2"), slog.Group("in", "x", ""), "d", 3*time.Second)
-	want := "flockd: message key=\"a b\" g.n=3 g.err=\"say  ***\" g.in.x=\"\" g.d=3s\n"
+	want := "flockd: message key=\"a b\" g.n=3 g.in.x=\"\" g.d=3s: say  ***\n"
 	if b.String() != want {
 		t.Errorf("\n got %s\nwant %s", b.String(), want)
 	}

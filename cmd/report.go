@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"syscall"
 
 	"flockd/backends"
@@ -53,6 +54,9 @@ func (r *lockedRun) reportSkip(res runner.Result, class slog.Attr) {
 		return
 	}
 	text := "skipped " + r.key + ": " + heldText(res.Held)
+	if slices.ContainsFunc(res.Held.Holders, func(c backends.Claim) bool { return slices.Contains(r.chain, c.ID) }) {
+		text += "; it encloses this run"
+	}
 	if r.wait > 0 {
 		text += "; gave up after " + short(r.wait)
 	}

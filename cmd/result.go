@@ -66,10 +66,24 @@ func openResultFile(name string, r record) (*resultFile, error) {
 	return f, nil
 }
 
+// leaveNoDoubt replaces what an earlier run has left in the result file, where the
+// flags and settings of this one are wrong.
+func (a *app) leaveNoDoubt(name, key string, err error) {
+	if f, openErr := openResultFile(name, record{Key: key, PID: os.Getpid(), Asked: time.Now()}); openErr == nil {
+		res := resultOf(err)
+		f.end(res, exitCode(res, nil), a.print.clean) // the error itself is reported
+	}
+}
+
 func (f *resultFile) open(name string) error {
 	path, appending := strings.CutPrefix(name, "+")
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return errors.New("no regular file")
+		return errors.New("not a regular file")
+	}
+	for _, alias := range []string{"/dev/", "/proc/"} { // of a file that has other users
+		if path == "" || strings.HasPrefix(filepath.Clean(path), alias) {
+			return errors.New("not a file of its own")
+		}
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real

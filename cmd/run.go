@@ -48,12 +48,13 @@ func (a *app) newRun() *cobra.Command {
 			"The lease on the key is renewed while COMMAND runs. When it can't be proven any\n" +
 			"more, COMMAND is stopped before anybody else can be granted the key.\n\n" +
 			"A duration is 90s, 1h30m or 1d12h; a bare number is seconds. Flags end at the\n" +
-			"first argument that is none, or at --.",
+			"first argument that is not a flag, or at --.",
 		Example: strings.Trim(runExamples, "\n"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := s.read(cmd.Flags(), a.Streams, args)
 			if err != nil {
 				a.print = newPrinter(a.Stderr, s.logFormat.of == "json", false, false)
+				a.leaveNoDoubt(s.resultFile.of, s.key.of, err)
 				return err
 			}
 			return a.run(cmd.Context(), o)
@@ -67,8 +68,8 @@ func (a *app) newRun() *cobra.Command {
 }
 
 const runExamples = `
-# cron: one host of many runs the report, the others skip it
-0 1 * * *  flockd run -q -k nightly-report -E 0 -- /usr/local/bin/report.sh
+# cron, whose PATH is short: whoever comes second skips the report
+0 1 * * *  /usr/local/bin/flockd run -q -k nightly-report -E 0 -- /usr/local/bin/report.sh
 
 # deploy: stand in line for ten minutes, and stop a deployment after an hour
 flockd run -k deploy/web -w 10m --max-runtime 1h -- ./deploy.sh production
@@ -136,7 +137,7 @@ func (r *lockedRun) do(ctx context.Context) runner.Result {
 func (r *lockedRun) nameDefault() {
 	if r.from == fromDefault {
 		r.say(slog.LevelInfo, "no store is named: this lock holds only for user "+r.who.User+
-			" on this host; --backend URL or FLOCKD_BACKEND names a store that hosts share")
+			" on this host; --backend URL or FLOCKD_BACKEND names another store")
 	}
 }
 

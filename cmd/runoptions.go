@@ -74,7 +74,7 @@ func (s *settings) runOptions(streams Streams, args []string) (*runOptions, erro
 
 // read completes the flags of a command line, in set, with the rest.
 func (s *settings) read(set *pflag.FlagSet, streams Streams, args []string) (*runOptions, error) {
-	if err := checkTwice(set); err != nil {
+	if err := checkValues(set, streams.Args); err != nil {
 		return nil, err
 	}
 	return s.runOptions(streams, args)
@@ -92,7 +92,7 @@ func (s *settings) checkFlags(args []string) error {
 	case s.quiet.of && s.verbose.of:
 		return usage("", "--quiet and --verbose contradict each other")
 	case s.warnSignal.given() && s.onLost.of != runner.Warn:
-		return usage("", "--warn-signal %s has a meaning only with --on-lost warn", s.warnSignal.text)
+		return usage("", "--warn-signal %s only makes sense with --on-lost warn", s.warnSignal.text)
 	case s.shell.given() && len(args) > 0:
 		return usage("quote the whole command, or leave out -c", "--shell and the argument %s: one of them is the command", shortened(args[0]))
 	case s.shell.given() && strings.TrimSpace(s.shell.of) == "":
@@ -124,7 +124,7 @@ func badGrace(e *runner.GraceError) error {
 	if e.Grace < 0 || e.Largest < 0 {
 		return usage("the shortest is --ttl "+short(e.Fits), "--ttl %s is too short for this store", short(e.TTL))
 	}
-	return usage("--ttl "+short(e.Fits)+" has room for it", "--grace %s doesn't fit a TTL of %s, which bears %s at most",
+	return usage("--ttl "+short(e.Fits)+" has room for it", "--grace %s doesn't fit a TTL of %s, which allows %s at most",
 		short(e.Grace), short(e.TTL), short(e.Largest))
 }
 

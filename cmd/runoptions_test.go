@@ -82,12 +82,20 @@ func TestFlagsToOptions(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	for _, key := range []string{
-		"a/b", "/a", "a b", "a%2Fb", "ключ", "业务:订单-42", "-x", "--", "*", `'"; --`, " ", "\\", "=", strings.Repeat("k", 512),
+		"a/b", "/a", "a b", "a%2Fb", "ключ", "业务:订单-42", "-x", "*", `'"; --`, " ", "\\", "=", strings.Repeat("k", 512),
 	} {
 		for _, args := range [][]string{{"run", "--key", key, "true"}, {"run", "-k", key, "--", "true"}, {"run", "--key=" + key, "true"}, {"run", "-k" + key, "true"}} {
 			if o := call(t, nil, args...); o.code != 0 || o.run == nil || o.run.key != key {
 				t.Errorf("flockd %q: %+v", args, o)
 			}
+		}
+	}
+	if o := call(t, nil, "run", "--key=--", "true"); o.code != 0 || o.run.key != "--" {
+		t.Errorf("--key=--: %+v", o)
+	}
+	for _, args := range [][]string{{"run", "--key", "--", "true"}, {"run", "-k", "--", "true"}, {"run", "-k", "k", "--note", "--", "true"}, {"run", "-k", "k", "--result-file", "--", "true"}} {
+		if o := call(t, nil, args...); o.code != 64 || !strings.Contains(o.stderr, "needs a value") {
+			t.Errorf("flockd %q: %+v", args, o)
 		}
 	}
 	for key, wanted := range map[string]string{

@@ -133,7 +133,7 @@ func (e *exits) preset(text, from string) error {
 func parseExit(text string) (runner.Class, int, error) {
 	class, number, ok := strings.Cut(text, "=")
 	if !ok {
-		return "", 0, errors.New("wanted is CLASS=N")
+		return "", 0, errors.New("expected CLASS=N")
 	}
 	if !slices.Contains(exitClasses, runner.Class(class)) {
 		return "", 0, fmt.Errorf("no class %q: there are %s", class, listed(exitClasses))

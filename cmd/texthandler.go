@@ -6,9 +6,10 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// textHandler writes "flockd: message key=value" lines, each in one write.
+// textHandler writes "flockd: message key=value: error" lines, each in one write.
 type textHandler struct {
 	out    io.Writer
 	level  slog.Level
@@ -22,10 +23,16 @@ func (h *textHandler) Enabled(_ context.Context, level slog.Level) bool { return
 func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	b.WriteString("flockd: " + h.clean(r.Message) + h.attrs)
+	var why string
 	r.Attrs(func(a slog.Attr) bool {
-		h.write(&b, h.prefix, a)
+		if err, ok := a.Value.Any().(error); ok {
+			why += ": " + h.clean(err.Error())
+		} else {
+			h.write(&b, h.prefix, a)
+		}
 		return true
 	})
+	b.WriteString(why)
 	b.WriteByte('\n')
 	_, err := io.WriteString(h.out, b.String())
 	return err
@@ -62,6 +69,9 @@ func (h *textHandler) write(b *strings.Builder, prefix string, a slog.Attr) {
 	}
 	if a.Key == "" {
 		return
+	}
+	if value.Kind() == slog.KindDuration {
+		value = slog.DurationValue(value.Duration().Round(time.Millisecond))
 	}
 	text := h.clean(value.String())
 	if text == "" || strings.ContainsAny(text, " =\"") {

@@ -95,6 +95,13 @@ func (ch *child) letGo() {
 	}
 }
 
+func (ch *child) containment() string {
+	if ch.tty == noTerminal {
+		return "process group"
+	}
+	return "descendants"
+}
+
 func (ch *child) changed() <-chan os.Signal { return ch.chld }
 
 // ended looks without waiting and without reaping: a blocking waitid holds up

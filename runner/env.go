@@ -22,9 +22,9 @@ func environ(o *Options, lease *backends.Lease) []string {
 	env := slices.DeleteFunc(slices.Clone(o.Command.Env), isOurs)
 	set := func(name, value string) { env = append(env, name+"="+value) }
 	held := o.Chain
+	set("FLOCKD_KEY", o.Request.Key)
 	if lease != nil {
 		held = append(slices.Clone(held), lease.ID)
-		set("FLOCKD_KEY", lease.Key)
 		set("FLOCKD_TOKEN", strconv.FormatInt(int64(lease.Token), 10))
 		set("FLOCKD_ID", lease.ID)
 		set("FLOCKD_TTL", seconds(lease.TTL))

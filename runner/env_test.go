@@ -29,10 +29,11 @@ func TestEnviron(t *testing.T) {
 		},
 		{
 			"unlocked", Options{Command: Command{Env: inherited, Backend: "sqlite:"}, Chain: []string{"outer"}}, nil,
-			[]string{"PATH=/bin", "FLOCKD_GRACE=x", "FLOCKD_HELD=outer", "FLOCKD_BACKEND=sqlite:"},
+			[]string{"PATH=/bin", "FLOCKD_GRACE=x", "FLOCKD_KEY=a b/c", "FLOCKD_HELD=outer", "FLOCKD_BACKEND=sqlite:"},
 		},
-		{"unlocked, outermost", Options{Command: Command{Env: inherited}}, nil, []string{"PATH=/bin", "FLOCKD_GRACE=x"}},
+		{"unlocked, outermost", Options{Command: Command{Env: inherited}}, nil, []string{"PATH=/bin", "FLOCKD_GRACE=x", "FLOCKD_KEY=a b/c"}},
 	} {
+		tc.o.Request.Key = lease.Key
 		if got := environ(&tc.o, tc.lease); !slices.Equal(got, tc.want) {
 			t.Errorf("%s:\ngot  %q\nwant %q", tc.name, got, tc.want)
 		}

@@ -159,6 +159,8 @@ func newFake(ends ...syscall.Signal) *fakeProcess {
 	return f
 }
 
+func (f *fakeProcess) containment() string { return "none" }
+
 func (f *fakeProcess) changed() <-chan os.Signal { return f.chld }
 
 func (f *fakeProcess) ended() bool {

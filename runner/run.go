@@ -54,6 +54,7 @@ func (r *run) run(ctx context.Context) Result {
 // locked runs the command while a keeper renews its lease. The lease is given
 // back when nothing is left that it is for.
 func (r *run) locked(ctx context.Context, g grant) Result {
+	r.o.Log.Debug("granted", "key", g.lease.Key, "token", g.lease.Token, "ttl", g.lease.TTL)
 	r.reportTTL(g.lease)
 	k := &keeper{backend: r.o.Backend, lease: g.lease, grace: r.o.Grace, clock: r.clock, tick: r.tick, log: r.o.Log}
 	end := keep(ctx, k, g.timing, g.sent)
@@ -113,6 +114,7 @@ func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Res
 	if err != nil {
 		return Result{Class: NotStarted, Err: err}
 	}
+	r.o.Log.Debug("the command runs", "key", r.o.Request.Key, "containment", p.containment())
 	if r.o.OnStart != nil {
 		r.o.OnStart()
 	}
@@ -126,7 +128,7 @@ func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Res
 
 func (r *run) supervision(p process, k *keeper) *supervision {
 	s := &supervision{
-		process: p, clock: r.clock, tick: r.tick, signals: r.o.Signals, log: r.o.Log,
+		process: p, clock: r.clock, tick: r.tick, signals: r.o.Signals, log: r.o.Log.With("key", r.o.Request.Key),
 		maxRuntime: r.o.MaxRuntime, killAfter: r.o.Grace,
 	}
 	if r.o.Grace < 0 {

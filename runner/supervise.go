@@ -20,6 +20,7 @@ const (
 
 // process is a command that runs.
 type process interface {
+	containment() string       // what a kill reaches, for people
 	changed() <-chan os.Signal // something happened to a child of ours
 	ended() bool               // its first process has ended; true until reap
 	pass(syscall.Signal)       // what somebody sent to flockd

@@ -30,12 +30,19 @@ const (
 	all       = 1<<31 - 1 // as many as sleep
 )
 
-func openBell(path string) (*bell, error) {
-	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+// openBell opens the bell of a database, for everybody who may write that.
+func openBell(database string) (*bell, error) {
+	path := database + "-bell"
+	var st unix.Stat_t
+	if err := unix.Stat(database, &st); err != nil {
+		return nil, &os.PathError{Op: "stat", Path: database, Err: err}
+	}
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, st.Mode&0o666)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer unix.Close(fd)
+	unix.Fchmod(fd, st.Mode&0o666) // whatever our umask is; only its maker can, and need
 	if err := unix.Ftruncate(fd, bellSize); err != nil {
 		return nil, &os.PathError{Op: "truncate", Path: path, Err: err}
 	}

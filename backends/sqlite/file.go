@@ -9,6 +9,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"flockd/backends"
@@ -18,20 +19,31 @@ import (
 // folder.
 const rootFile = "/var/lib/flockd/flockd.db"
 
-// locate is the absolute path of the database at u.
-func locate(u *backends.URL) (string, error) {
+// locate is the absolute path of the database at u, and whether it is the default.
+func locate(u *backends.URL) (path string, standard bool, err error) {
 	if err := u.CheckOptions(); err != nil {
-		return "", err
+		return "", false, err
 	}
 	if u.Host != "" || u.User != "" {
-		return "", backends.BadURL("sqlite: has no host: an absolute path takes three slashes, as in sqlite:///var/lib/flockd/flockd.db")
+		return "", false, backends.BadURL("sqlite: has no host: an absolute path takes three slashes, as in sqlite:///var/lib/flockd/flockd.db")
 	}
 	switch {
+	case u.Path != "" && !filepath.IsAbs(u.Path):
+		return "", false, backends.BadURL("sqlite: takes an absolute path, as in sqlite:///var/lib/flockd/flockd.db: in another folder %s would be another lock", u.Path)
+	case strings.Contains(u.Path, "/$") || strings.Contains(u.Path, "/~"):
+		return "", false, backends.BadURL("the path %s has a variable or ~ that no shell has replaced", u.Path)
 	case u.Path != "":
-		return filepath.Abs(u.Path)
+		path = filepath.Clean(u.Path)
+		return path, path == rootFile, nil
 	case os.Geteuid() == 0:
-		return rootFile, nil
+		return rootFile, true, nil
 	}
+	path, err = userFile()
+	return path, true, err
+}
+
+// userFile is the default database of other users than root.
+func userFile() (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(state) {
 		home, err := os.UserHomeDir()
@@ -43,12 +55,19 @@ func locate(u *backends.URL) (string, error) {
 	return filepath.Join(state, "flockd", "flockd.db"), nil
 }
 
-// prepare makes the folder and an empty file where they are missing, private to
-// the user, and refuses what could not be relied on.
-func prepare(path string) error {
+// elsewhere is the hint for a file that can't be.
+const elsewhere = "name a file elsewhere with --backend sqlite:///…"
+
+// prepare makes an empty file where there is none, private to the user, and
+// refuses what could not be relied on. Only a standard file's folder is made as
+// well: another one that isn't there is more likely a mistake, and would be
+// another lock.
+func prepare(path string, standard bool) error {
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return backends.Refuse("name a file elsewhere with --backend sqlite:///…", "the folder of the database can't be made: %w", err)
+	if standard {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return backends.Refuse(elsewhere, "the folder of the database can't be made: %w", err)
+		}
 	}
 	if err := checkFileSystem(dir); err != nil {
 		return err
@@ -60,13 +79,16 @@ func prepare(path string) error {
 	case errors.Is(err, fs.ErrExist):
 		return checkFile(path)
 	}
-	return backends.Refuse("name a file elsewhere with --backend sqlite:///…", "the database can't be made: %w", err)
+	return backends.Refuse(elsewhere, "the database can't be made: %w", err)
 }
 
 // checkFile refuses a file that isn't ours to trust. SQLite names the log after
 // the path, so a second name of the file would have a second log.
 func checkFile(path string) error {
 	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return backends.Refuse("", "%s is a symbolic link to a file that doesn't exist", path)
+	}
 	if err != nil {
 		return backends.Refuse("", "the database can't be read: %w", err)
 	}
@@ -78,6 +100,8 @@ func checkFile(path string) error {
 		return backends.Refuse("", "%s is not a regular file", path)
 	case st.Nlink > 1:
 		return backends.Refuse("", "%s has %d names (hard links), and each would be a lock of its own", path, st.Nlink)
+	case info.Mode().Perm()&0o002 != 0:
+		return backends.Refuse("chmod o-w "+path, "everybody may write %s, and so break its locks", path)
 	case int(st.Uid) != os.Geteuid() && st.Uid != 0 && info.Mode().Perm()&0o020 == 0:
 		return notOurs(path, st.Uid)
 	}
@@ -87,12 +111,15 @@ func checkFile(path string) error {
 // readWrite refuses a file that we may not read and write, by name of its owner.
 func readWrite(path string, owner uint32) error {
 	const mayRead, mayWrite = 4, 2
-	err := syscall.Access(path, mayRead|mayWrite)
-	if errors.Is(err, fs.ErrPermission) && int(owner) != os.Geteuid() {
-		return notOurs(path, owner)
-	}
-	if err != nil {
-		return backends.Refuse("", "the database can't be read and written: %w", &fs.PathError{Op: "open", Path: path, Err: err})
+	for _, file := range []string{path, path + "-wal", path + "-shm"} {
+		err := syscall.Access(file, mayRead|mayWrite)
+		switch {
+		case file != path && errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, fs.ErrPermission) && int(owner) != os.Geteuid():
+			return notOurs(file, owner)
+		case err != nil:
+			return backends.Refuse("", "the database can't be read and written: %w", &fs.PathError{Op: "open", Path: file, Err: err})
+		}
 	}
 	if err := syscall.Access(filepath.Dir(path), mayWrite); err != nil {
 		return backends.Refuse("SQLite keeps its log beside the file", "the folder of the database can't be written: %w",
@@ -102,8 +129,8 @@ func readWrite(path string, owner uint32) error {
 }
 
 func notOurs(path string, owner uint32) error {
-	return backends.Refuse("name a file of your own, or let a group share it: chmod g+w, in a folder of that group",
-		"%s belongs to %s", path, userName(owner))
+	return backends.Refuse("name a file of your own; for one that a group shares: mkdir -m 2770 and chgrp its folder, then chmod g+rw the database and what lies beside it",
+		"%s belongs to %s alone", path, userName(owner))
 }
 
 func userName(uid uint32) string {

@@ -3,6 +3,7 @@
 package sqlite
 
 import (
+	"errors"
 	"io/fs"
 
 	"golang.org/x/sys/unix"
@@ -37,7 +38,11 @@ var shared = map[uint32]string{
 
 func checkFileSystem(dir string) error {
 	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
+	err := unix.Statfs(dir, &st)
+	if errors.Is(err, fs.ErrNotExist) {
+		return backends.Refuse("mkdir -m 700 "+dir, "the folder %s doesn't exist", dir)
+	}
+	if err != nil {
 		return backends.Refuse("", "%w", &fs.PathError{Op: "statfs", Path: dir, Err: err})
 	}
 	if name, ok := shared[uint32(st.Type)]; ok {

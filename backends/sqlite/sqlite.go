@@ -33,7 +33,7 @@ var _ interface {
 
 // Open opens the database at u, and makes it where there is none.
 func Open(ctx context.Context, u *backends.URL) (backends.Backend, error) {
-	path, err := locate(u)
+	path, standard, err := locate(u)
 	if err != nil {
 		return nil, err
 	}
@@ -48,19 +48,19 @@ func Open(ctx context.Context, u *backends.URL) (backends.Backend, error) {
 	s := &Store{
 		path: path, prefix: u.Prefix(), timeout: timeout, clock: clock,
 		wall: func() int64 { return time.Now().UnixMicro() },
-		bell: sync.OnceValues(func() (*bell, error) { return openBell(path + "-bell") }),
+		bell: sync.OnceValues(func() (*bell, error) { return openBell(path) }),
 	}
-	if err := s.open(ctx); err != nil {
+	if err := s.open(ctx, standard); err != nil {
 		return nil, s.classify(err)
 	}
 	return s, nil
 }
 
 // open prepares the file and connects.
-func (s *Store) open(ctx context.Context) error {
+func (s *Store) open(ctx context.Context, standard bool) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	if err := prepare(s.path); err != nil {
+	if err := prepare(s.path, standard); err != nil {
 		return err
 	}
 	before, err := inode(s.path)

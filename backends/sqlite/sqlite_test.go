@@ -337,7 +337,8 @@ func TestFilesThatAreRefused(t *testing.T) {
 		"a folder":          {func(p string) error { return os.Mkdir(p, 0o700) }, "is a folder"},
 		"a fifo":            {func(p string) error { return syscall.Mkfifo(p, 0o600) }, "is not a regular file"},
 		"two names":         {func(p string) error { return errors.Join(write("")(p), os.Link(p, p+"2")) }, "names (hard links)"},
-		"dangling link":     {func(p string) error { return os.Symlink("/nowhere/x", p) }, "can't be read"},
+		"dangling link":     {func(p string) error { return os.Symlink("/nowhere/x", p) }, "is a symbolic link to a file that doesn't exist"},
+		"everybody's":       {func(p string) error { return errors.Join(write("")(p), os.Chmod(p, 0o666)) }, "everybody may write"},
 		"someone else's":    {func(p string) error { return errors.Join(write("")(p), os.Chown(p, 1234, 1234)) }, "belongs to uid 1234"},
 		"another program's": {func(p string) error { script(t, create(t, p), `CREATE TABLE theirs (x)`); return nil }, "another program's database"},
 		"newer schema": {func(p string) error {
@@ -374,7 +375,10 @@ func create(t testing.TB, path string) string {
 }
 
 func TestURLsThatAreWrong(t *testing.T) {
-	for _, text := range []string{"sqlite://host/x.db", "sqlite:x.db?color=red", "sqlite:x.db?timeout=never", "sqlite:x.db?timeout=1s&timeout=2s"} {
+	for _, text := range []string{
+		"sqlite://host/x.db", "sqlite:x.db", "sqlite::memory:", "sqlite:///$HOME/x.db", "sqlite:///~/x.db",
+		"sqlite:/x.db?color=red", "sqlite:/x.db?timeout=never", "sqlite:/x.db?timeout=1s&timeout=2s",
+	} {
 		_, err := openURL(t, text)
 		var bad *backends.URLError
 		if !errors.As(err, &bad) {
@@ -418,6 +422,9 @@ func TestSharedFileSystemsAreRefused(t *testing.T) {
 
 func TestFilesArePrivate(t *testing.T) {
 	dir := t.TempDir() + "/state/flockd"
+	if err := prepare(dir+"/a.db", true); err != nil {
+		t.Fatal(err)
+	}
 	s := open(t, dir+"/a.db")
 	acquire(t, s, request("k"))
 	if _, err := s.bell(); err != nil {
@@ -431,6 +438,27 @@ func TestFilesArePrivate(t *testing.T) {
 		if got := info.Mode().Perm(); got != want {
 			t.Errorf("%s has mode %o, want %o", path, got, want)
 		}
+	}
+}
+
+// A folder that isn't there is more likely a mistake than a wish.
+func TestFoldersAreMadeForTheDefaultAlone(t *testing.T) {
+	_, err := openURL(t, "sqlite:"+t.TempDir()+"/nosuch/a.db")
+	wantRefused(t, err, "nosuch doesn't exist")
+}
+
+// Who may write the database may ring its bell, whatever the umask says.
+func TestBellIsSharedAsTheDatabase(t *testing.T) {
+	path := create(t, t.TempDir()+"/a.db")
+	if err := os.Chmod(path, 0o660); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, path)
+	if _, err := s.bell(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path + "-bell"); err != nil || info.Mode().Perm() != 0o660 {
+		t.Error(info.Mode(), err)
 	}
 }
 
