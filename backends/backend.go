@@ -118,6 +118,24 @@ type Request struct {
 	Once    *Once         // refuse with ErrDone what has succeeded already; nil: run again
 }
 
+// Check refuses with [ErrRefused] what makes no sense. Every Acquire begins with it.
+func (r Request) Check() error {
+	if err := CheckKey(r.Key); err != nil {
+		return &RefusedError{Err: err}
+	}
+	switch {
+	case r.ID == "":
+		return Refuse("", "a request needs an ID")
+	case r.TTL <= 0:
+		return Refuse("", "a TTL of %v", r.TTL)
+	case r.Mode == Slots && r.Slots < 1:
+		return Refuse("", "%d slots", r.Slots)
+	case r.Mode != Exclusive && r.Mode != Shared && r.Mode != Slots:
+		return Refuse("", "unknown mode %q", r.Mode)
+	}
+	return nil
+}
+
 // Lease is a grant. It is a plain value: it stays what the store said.
 type Lease struct {
 	Key     string

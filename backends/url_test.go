@@ -123,7 +123,7 @@ func TestURLOptions(t *testing.T) {
 	if u := parse("x://h?a=1&a=2"); u.CheckOptions("a") == nil {
 		t.Error("an option that is given twice is no error")
 	}
-	for text, want := range map[string]time.Duration{"": 5 * time.Second, "250ms": 250 * time.Millisecond, "0s": 0, "-1s": 0, "5": 0, "x": 0} {
+	for text, want := range map[string]time.Duration{"": 5 * time.Second, "250ms": 250 * time.Millisecond, "0s": 0, "-1s": 0, "5": 5 * time.Second, "0.5": 500 * time.Millisecond, "0": 0, "x": 0} {
 		if got, err := parse("x://h?timeout=" + text).Timeout(); got != want || (err == nil) != (want > 0) {
 			t.Errorf("timeout %q = %v, %v", text, got, err)
 		}

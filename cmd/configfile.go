@@ -136,10 +136,12 @@ func parseConfig(path, text string) (*configFile, error) {
 		return nil, usage(`[key."nightly-*"] begins the settings of the keys that match`, "%s: key is a section", c.at("key"))
 	}
 	delete(c.top, "key")
+	seen := map[string]bool{}
 	for _, k := range meta.Keys() {
-		if len(k) != 2 || k[0] != "key" {
-			continue
+		if len(k) < 2 || k[0] != "key" || seen[k[1]] {
+			continue // a table that only its settings name has no key of its own
 		}
+		k, seen[k[1]] = k[:2], true
 		values, ok := sections[k[1]].(map[string]any)
 		if !ok {
 			return nil, usage("", "%s: key.%q is a section", c.at(k...), k[1])

@@ -18,7 +18,8 @@ import (
 // app is what the commands share.
 type app struct {
 	Streams
-	files fs.FS // man/ and completions/
+	files fs.FS  // man/ and completions/
+	lines *lines // to stderr
 	print *printer
 	run   func(context.Context, *runOptions) error // what a run does, once its flags are understood
 }
@@ -27,8 +28,10 @@ type app struct {
 // pages and completions, and returns the exit code. It doesn't return if a signal
 // is to end the process.
 func Main(streams Streams, files fs.FS) (code int) {
-	a := &app{Streams: streams, files: files, print: newPrinter(streams.Stderr, false, false, false)}
+	a := &app{Streams: streams, files: files, lines: newLines(streams.Stderr)}
+	a.print = newPrinter(a.lines, false, false, false)
 	a.run = a.runLocked
+	defer a.lines.flush()
 	defer func() {
 		if fault := recover(); fault != nil {
 			a.print.fail(fmt.Errorf("internal fault: %v", fault))
@@ -48,6 +51,7 @@ func (a *app) end(err error) int {
 		return 0
 	case errors.As(err, &e):
 		if e.signal() != 0 && a.Process {
+			a.lines.flush()
 			endBySignal(e.signal())
 		}
 		return e.code()
@@ -78,7 +82,7 @@ func (a *app) newRoot() *cobra.Command {
 		return noCommand(root, args)
 	}
 	root.SetOut(a.Stdout)
-	root.SetErr(a.Stderr)
+	root.SetErr(a.lines)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), helpText(cmd)) })
 	root.SetHelpCommand(a.newHelp(root))

@@ -32,8 +32,9 @@ func call(t *testing.T, env []string, args ...string) outcome {
 	a := &app{
 		Streams: Streams{Args: args, Env: append(env, "PATH=/usr/bin:/bin", "FLOCKD_CONFIG=/dev/null"), Stdout: out, Stderr: err, UID: os.Geteuid()},
 		files:   os.DirFS(".."),
-		print:   newPrinter(err, false, false, false),
+		lines:   newLines(err),
 	}
+	a.print = newPrinter(a.lines, false, false, false)
 	var o outcome
 	a.run = func(_ context.Context, run *runOptions) error {
 		o.run = run
@@ -42,6 +43,7 @@ func call(t *testing.T, env []string, args ...string) outcome {
 	root := a.newRoot()
 	root.SetArgs(args)
 	o.code = a.end(root.ExecuteContext(t.Context()))
+	a.lines.flush()
 	o.stdout, o.stderr = content(t, out), content(t, err)
 	return o
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/url"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +22,9 @@ const backendVariable = "FLOCKD_BACKEND"
 // openAtMost bounds the first try to open a store; what comes after it is the
 // wait for the key, with its own limits.
 const openAtMost = 2 * time.Second
+
+// errNotOpen says that a store's opening hasn't come to an end.
+var errNotOpen = errors.New("the store has not been opened in time")
 
 var errHidden = errors.New("the URL has *** where its secret was")
 
@@ -74,46 +76,29 @@ func backendNamed(from string) string {
 	return from
 }
 
-// openStore opens the store at u. One that can't be reached is tried again
-// whenever it is asked; an error is a *backends.URLError. A signal that ends the wait for
-// a key ends this one, and stays in signals.
-func openStore(ctx context.Context, u *backends.URL, signals chan os.Signal) (backends.Backend, error) {
-	trying, cancel := context.WithTimeout(ctx, openAtMost)
-	defer cancel()
-	done := make(chan struct{})
-	heeded := make(chan struct{})
-	go func() {
-		defer close(heeded)
-		giveUpOn(signals, done, cancel)
-	}()
-	b, err := all.Open(trying, u)
-	close(done)
-	<-heeded
+// openStore opens the store at u. One that can't be reached, or takes its time, is
+// waited for and tried again whenever it is asked; the error is the user's. A
+// signal ends the wait here and stays in signals, for whoever waits next.
+func openStore(u *backends.URL, signals chan os.Signal) (backends.Backend, error) {
+	o := newOpening(func() (backends.Backend, error) { return all.Open(context.Background(), u) })
+	timer := time.NewTimer(openAtMost)
+	defer timer.Stop()
+	select {
+	case <-o.latest.done:
+	case <-timer.C:
+		return o, nil
+	case sig := <-signals:
+		signals <- sig
+		return o, nil
+	}
 	var bad *backends.URLError
 	switch {
-	case err == nil:
-		return b, nil
-	case errors.As(err, &bad):
-		return nil, err
+	case o.latest.err == nil:
+		return o.latest.store, nil
+	case errors.As(o.latest.err, &bad):
+		return nil, o.latest.err
 	}
-	return &reopening{url: u, err: err}, nil
-}
-
-// giveUpOn calls cancel at a signal that ends a wait, unless done is closed before.
-func giveUpOn(signals chan os.Signal, done <-chan struct{}, cancel func()) {
-	for {
-		select {
-		case <-done:
-			return
-		case sig := <-signals:
-			switch sig {
-			case syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM:
-				cancel()
-				signals <- sig
-				return
-			}
-		}
-	}
+	return o, nil
 }
 
 // secretsOf are the secrets in u, as they are and as a URL writes them.

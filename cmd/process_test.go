@@ -5,6 +5,7 @@ package cmd
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -14,8 +15,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"flockd/backends"
+	"flockd/backends/mem"
 )
 
 // flockd is a command that runs flockd with a store of the test's own.
@@ -383,32 +386,47 @@ func TestUnknownStore(t *testing.T) {
 	}
 }
 
-func TestReopening(t *testing.T) {
-	u, _ := backends.ParseURL("sqlite://" + storeFile(t))
+func TestOpening(t *testing.T) {
 	cause := errors.New("no route")
-	r := &reopening{url: u, err: cause}
-	defer r.Close()
-	if _, ok := backends.As[backends.Waiter](r); ok || address(r, u) != u.String() {
+	store := mem.New()
+	hang := make(chan struct{})
+	tries := []func() (backends.Backend, error){
+		func() (backends.Backend, error) { return nil, cause },
+		func() (backends.Backend, error) { <-hang; return store, nil },
+	}
+	o := newOpening(func() (backends.Backend, error) {
+		try := tries[0]
+		tries = tries[1:]
+		return try()
+	})
+	defer o.Close()
+	if _, ok := backends.As[backends.Waiter](o); ok {
 		t.Error("it is open before it is asked")
 	}
-	req := backends.Request{Key: "k", ID: backends.NewID(), Mode: backends.Exclusive, TTL: 1e9}
-	if _, err := r.Acquire(t.Context(), req); err != cause {
+	req := backends.Request{Key: "k", ID: backends.NewID(), Mode: backends.Exclusive, TTL: time.Minute}
+	if _, err := o.Acquire(t.Context(), req); err != cause {
 		t.Errorf("the first answer is %v", err)
 	}
-	if err := r.Release(t.Context(), "k", req.ID, backends.Outcome{}); err != backends.ErrLost {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := o.Acquire(ended, req); err != errNotOpen {
+		t.Errorf("while the opening hangs: %v", err)
+	}
+	if o.Traits().Portable {
+		t.Error("it has the store's traits before it is open")
+	}
+	if err := o.Release(t.Context(), "k", req.ID, backends.Outcome{}); err != backends.ErrLost {
 		t.Errorf("a release before it is open: %v", err)
 	}
-	lease, err := r.Acquire(t.Context(), req)
+	close(hang)
+	lease, err := o.Acquire(t.Context(), req)
 	if err != nil || lease.Token == 0 {
 		t.Fatal(lease, err)
 	}
-	if _, err := r.Renew(t.Context(), lease); err != nil {
-		t.Error(err)
-	}
-	if _, ok := backends.As[backends.Waiter](r); !ok {
+	if _, ok := backends.As[backends.Waiter](o); !ok {
 		t.Error("it isn't the store after it was opened")
 	}
-	if err := r.Release(t.Context(), "k", req.ID, backends.Outcome{}); err != nil {
+	if err := o.Release(t.Context(), "k", req.ID, backends.Outcome{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -53,7 +53,7 @@ func (a *app) newRun() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := s.read(cmd.Flags(), a.Streams, args)
 			if err != nil {
-				a.print = newPrinter(a.Stderr, s.logFormat.of == "json", false, false)
+				a.print = newPrinter(a.lines, s.logFormat.of == "json", false, false)
 				a.leaveNoDoubt(s.resultFile.of, s.key.of, err)
 				return err
 			}
@@ -83,7 +83,7 @@ func (a *app) runLocked(ctx context.Context, o *runOptions) error {
 	if a.Process {
 		outlivePipes()
 	}
-	a.print = newPrinter(a.Stderr, o.json, o.quiet, o.verbose)
+	a.print = newPrinter(a.lines, o.json, o.quiet, o.verbose)
 	a.print.secrets = secretsOf(o.backend)
 	id := backends.NewID()
 	who := owner(a.Streams, o.argv[0], o.note)
@@ -120,7 +120,7 @@ func (r *lockedRun) do(ctx context.Context) runner.Result {
 		return resultOf(err)
 	}
 	signals, caught := r.catchSignals()
-	store, err := openStore(ctx, r.backend, signals)
+	store, err := openStore(r.backend, signals)
 	<-caught // from here on there is something to lose
 	if err != nil {
 		return resultOf(badBackend(backendNamed(r.from), err))
@@ -193,8 +193,8 @@ func (r *lockedRun) onGrant(lease backends.Lease) error {
 	return nil
 }
 
-func (r *lockedRun) onStart() {
-	if err := r.file.running(backends.Lease{ID: r.id, Token: r.file.Token}); err != nil {
+func (r *lockedRun) onStart(lease backends.Lease) {
+	if err := r.file.running(lease); err != nil {
 		r.warnResultFile(err)
 	}
 	if r.Process {

@@ -42,6 +42,9 @@ func (s *settings) runOptions(streams Streams, args []string) (*runOptions, erro
 	if err := s.resolve(streams); err != nil {
 		return nil, err
 	}
+	if s.warnSignal.given() && s.onLost.of != runner.Warn {
+		return nil, usage("", "--warn-signal %s only makes sense with --on-lost warn", s.warnSignal.text)
+	}
 	text := s.backend.of
 	if s.backend.from == fromDefault {
 		text = defaultBackend
@@ -91,8 +94,6 @@ func (s *settings) checkFlags(args []string) error {
 		return usage("", "--no-wait and --wait %s contradict each other", s.wait.text)
 	case s.quiet.of && s.verbose.of:
 		return usage("", "--quiet and --verbose contradict each other")
-	case s.warnSignal.given() && s.onLost.of != runner.Warn:
-		return usage("", "--warn-signal %s only makes sense with --on-lost warn", s.warnSignal.text)
 	case s.shell.given() && len(args) > 0:
 		return usage("quote the whole command, or leave out -c", "--shell and the argument %s: one of them is the command", shortened(args[0]))
 	case s.shell.given() && strings.TrimSpace(s.shell.of) == "":

@@ -112,7 +112,8 @@ func (ch *child) ended() bool {
 	for {
 		err := unix.Waitid(unix.P_PID, ch.process.Pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 		if err != unix.EINTR {
-			return err == nil && info.Signo != 0
+			// ECHILD: somebody else has reaped it.
+			return err == unix.ECHILD || err == nil && info.Signo != 0
 		}
 	}
 }

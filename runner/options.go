@@ -54,7 +54,7 @@ type Options struct {
 
 	OnWait  func(*backends.HeldError)  // called with each answer that keeps us in line; may be nil
 	OnGrant func(backends.Lease) error // called before the command starts; its error gives the lease back; may be nil
-	OnStart func()                     // called once the command runs; may be nil
+	OnStart func(backends.Lease)       // called once the command runs, without a lease where it runs unlocked; may be nil
 }
 
 // Command is what to run. Its files are handed over as they are, without a

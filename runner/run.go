@@ -116,7 +116,11 @@ func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Res
 	}
 	r.o.Log.Debug("the command runs", "key", r.o.Request.Key, "containment", p.containment())
 	if r.o.OnStart != nil {
-		r.o.OnStart()
+		var under backends.Lease
+		if lease != nil {
+			under = *lease
+		}
+		r.o.OnStart(under)
 	}
 	s := r.supervision(p, k)
 	exit := s.watch(ctx)

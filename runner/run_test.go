@@ -56,7 +56,7 @@ func TestRunReleasesAfterTheEnd(t *testing.T) {
 			return b.Release(ctx, key, id, o)
 		}}
 		granted, started := backends.Lease{}, false
-		o := Options{Backend: f, OnStart: func() { started = true }, OnGrant: func(l backends.Lease) error { granted = l; return nil }}
+		o := Options{Backend: f, OnStart: func(backends.Lease) { started = true }, OnGrant: func(l backends.Lease) error { granted = l; return nil }}
 		r, clock := runFake(t, o, fake, time.Hour)
 		if r.Class != Finished || r.Err != nil || r.Lease.ID != "us" || r.Lease != granted || !started || clock.now() != time.Hour {
 			t.Errorf("got %+v, granted %+v, started %v", r, granted, started)
@@ -248,7 +248,7 @@ func TestGrantHook(t *testing.T) {
 			return backends.Renewal{}, errors.New("down")
 		}}
 		started := false
-		o := Options{Backend: f, OnStart: func() { started = true }, OnGrant: func(backends.Lease) error { time.Sleep(50 * sec); return nil }}
+		o := Options{Backend: f, OnStart: func(backends.Lease) { started = true }, OnGrant: func(backends.Lease) error { time.Sleep(50 * sec); return nil }}
 		r, _ := runFake(t, o, newFake(), sec)
 		if r.Class != Unavailable || started || !errors.Is(r.Err, ErrExpiring) {
 			t.Errorf("got %+v", r)

@@ -66,9 +66,9 @@ func (s *supervision) watch(ctx context.Context) Exit {
 		case st := <-s.stops:
 			s.leaseStops(st)
 		case <-limit:
-			s.log.Warn("the command runs for too long: stopping it", "limit", s.maxRuntime)
 			s.tooLong = true
 			s.stop(s.clock() + s.killAfter)
+			s.log.Warn("the command runs for too long: stopping it", "limit", s.maxRuntime)
 		case <-done:
 			done = nil
 			s.canceled = context.Cause(ctx)
@@ -120,14 +120,16 @@ func (s *supervision) passOn(sig os.Signal, ok bool) {
 
 // leaseStops follows the keeper.
 func (s *supervision) leaseStops(st stop) {
+	first := s.lost == nil
 	s.lost = st.why
-	if s.warn != 0 {
-		s.log.Warn("the lease can't be kept: warning the command", "err", st.why)
+	switch {
+	case s.warn == 0:
+		s.stop(st.kill)
+		s.log.Warn("the lease can't be kept: stopping the command", "err", st.why, "kill_in", max(st.kill-s.clock(), 0))
+	case first: // one warning a hold
 		s.process.pass(s.warn)
-		return
+		s.log.Warn("the lease can't be kept: warning the command", "err", st.why)
 	}
-	s.log.Warn("the lease can't be kept: stopping the command", "err", st.why, "kill_in", max(st.kill-s.clock(), 0))
-	s.stop(st.kill)
 }
 
 // stop tells the tree to end by killAt. A second one can only bring that forward.
@@ -149,11 +151,11 @@ func (s *supervision) killIfDue() {
 	if !s.stopping || s.clock() < s.killAt {
 		return
 	}
-	if !s.killed {
-		s.log.Info("killing the command")
-		s.killed, s.look = true, lookMin
-	}
 	s.process.signal(syscall.SIGKILL)
+	if !s.killed {
+		s.killed, s.look = true, lookMin
+		s.log.Info("killing the command")
+	}
 }
 
 // diedOf is the signal that came to flockd and that the command died of, or 0.

@@ -7,6 +7,7 @@ import (
 var abilityProperties = []property{
 	{name: "InterfacesAsListed", test: interfaces},
 	{name: "WhatIsNotListedIsRefused", test: refuses},
+	{name: "NonsenseIsRefused", test: refusesNonsense},
 }
 
 func interfaces(e *env) {
@@ -36,6 +37,26 @@ func refuses(e *env) {
 		if e.h.Has&ability == 0 {
 			a.acquireIs(backends.ErrRefused, req)
 		}
+	}
+	if line := a.status().Line; len(line) > 0 {
+		e.Errorf("a refused request left %+v", line)
+	}
+}
+
+// What makes no sense is refused, with nothing done.
+func refusesNonsense(e *env) {
+	a := e.client()
+	for _, spoil := range []func(*backends.Request){
+		func(r *backends.Request) { r.Key = "" },
+		func(r *backends.Request) { r.Key = "a\nb" },
+		func(r *backends.Request) { r.ID = "" },
+		func(r *backends.Request) { r.TTL = 0 },
+		func(r *backends.Request) { r.Mode = "" },
+		func(r *backends.Request) { r.Mode, r.Slots = backends.Slots, 0 },
+	} {
+		req := a.request()
+		spoil(&req)
+		a.acquireIs(backends.ErrRefused, req)
 	}
 	if line := a.status().Line; len(line) > 0 {
 		e.Errorf("a refused request left %+v", line)

@@ -30,6 +30,7 @@ type fault struct {
 	admit    func(s *store, ctx context.Context, resource string, token backends.Token) error
 
 	misreads bool // newer records
+	repairs  bool // requests that make no sense
 }
 
 // A world is a broken store, and what is known of its past.
@@ -98,6 +99,9 @@ func (s *store) checks(key string) error {
 
 func (s *store) Acquire(ctx context.Context, req backends.Request) (lease backends.Lease, err error) {
 	if err := s.checks(req.Key); err != nil {
+		return lease, err
+	}
+	if err := req.Check(); err != nil && !s.repairs {
 		return lease, err
 	}
 	if s.acquire != nil {

@@ -59,7 +59,7 @@ func (s *Store) begin(ctx context.Context, key string) (r *record, now time.Time
 }
 
 func (s *Store) Acquire(ctx context.Context, req backends.Request) (backends.Lease, error) {
-	if err := check(req); err != nil {
+	if err := req.Check(); err != nil {
 		return backends.Lease{}, err
 	}
 	r, now, err := s.begin(ctx, req.Key)
@@ -174,22 +174,4 @@ func (s *Store) keys(prefix string) []string {
 	defer s.mu.Unlock()
 	keys := slices.Sorted(maps.Keys(s.records))
 	return slices.DeleteFunc(keys, func(key string) bool { return !strings.HasPrefix(key, prefix) })
-}
-
-// check refuses what makes no sense.
-func check(req backends.Request) error {
-	if err := backends.CheckKey(req.Key); err != nil {
-		return &backends.RefusedError{Err: err}
-	}
-	switch {
-	case req.ID == "":
-		return backends.Refuse("", "a request needs an ID")
-	case req.TTL <= 0:
-		return backends.Refuse("", "a TTL of %v", req.TTL)
-	case req.Mode == backends.Slots && req.Slots < 1:
-		return backends.Refuse("", "%d slots", req.Slots)
-	case req.Mode != backends.Exclusive && req.Mode != backends.Shared && req.Mode != backends.Slots:
-		return backends.Refuse("", "unknown mode %q", req.Mode)
-	}
-	return nil
 }

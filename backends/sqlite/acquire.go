@@ -5,6 +5,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"flockd/backends"
@@ -26,6 +27,9 @@ type seen struct {
 func (s *Store) Acquire(ctx context.Context, req backends.Request) (backends.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
+	if err := req.Check(); err != nil {
+		return backends.Lease{}, s.failed("acquire", req.Key, err)
+	}
 	if req.Mode != backends.Exclusive || req.Once != nil {
 		return backends.Lease{}, backends.Refuse("", "sqlite: no shared or slot holds and no once yet")
 	}
@@ -80,8 +84,11 @@ func (s *Store) acquire(ctx context.Context, req backends.Request) (lease backen
 
 // claimFor is the live claim of the request's ID, nil if it has none.
 func (t *tx) claimFor(req backends.Request) (*claim, error) {
-	var ended int
-	if t.row("isEnded", req.ID).Scan(&ended) == nil {
+	var ended bool
+	if err := t.row("isEnded", req.ID).Scan(&ended); err != nil {
+		return nil, err
+	}
+	if ended {
 		return nil, backends.ErrLost
 	}
 	mine, err := scan(t.row("mine", t.store.prefix, req.Key, req.ID))
@@ -135,13 +142,14 @@ func (t *tx) stand(req backends.Request, first, mine *claim) (held *backends.Hel
 		}
 	}
 	held = t.held(req.Key, first)
-	held.RetryAfter = time.Duration(max(before.expires, before.keptTill) - t.now)
-	ahead := int64(1) << 62
+	held.RetryAfter = time.Duration(max(before.expires, before.keptTill, t.now) - t.now)
+	ahead := int64(math.MaxInt64) // without a place we'd be behind everybody
 	if mine != nil {
 		ahead = mine.seq
 		held.Seen = t.store.place(mine.seq)
 	}
-	return held, t.row("waiters", ahead, t.store.prefix, req.Key, req.ID).Scan(&held.Waiters, &held.Ahead)
+	c := t.store.clock
+	return held, t.row("waiters", ahead, t.store.prefix, req.Key, req.ID, c.boot, c.timens, t.now).Scan(&held.Waiters, &held.Ahead)
 }
 
 // held is the answer that first is in the way.

@@ -43,8 +43,9 @@ func openBell(database string) (*bell, error) {
 	}
 	defer unix.Close(fd)
 	unix.Fchmod(fd, st.Mode&0o666) // whatever our umask is; only its maker can, and need
-	if err := unix.Ftruncate(fd, bellSize); err != nil {
-		return nil, &os.PathError{Op: "truncate", Path: path, Err: err}
+	// The page must have its block before it is touched: a full disk would end us.
+	if err := unix.Fallocate(fd, 0, 0, bellSize); err != nil {
+		return nil, &os.PathError{Op: "fallocate", Path: path, Err: err}
 	}
 	page, err := unix.Mmap(fd, 0, bellSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {

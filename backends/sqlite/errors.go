@@ -31,12 +31,13 @@ func (s *Store) failed(op, key string, err error) error {
 }
 
 // lostIfMoved makes a replaced file a lost hold, whatever the file that we hold
-// open says.
+// open says. Where the path can't be seen, nothing is known.
 func (s *Store) lostIfMoved(err error) error {
-	if moved := s.unmoved(); moved != nil {
+	moved := s.unmoved()
+	if errors.Is(moved, errReplaced) {
 		return fmt.Errorf("%w: %w", backends.ErrLost, moved)
 	}
-	return err
+	return errors.Join(err, moved)
 }
 
 // classify turns SQLite's errors into ours. A full disk and a locked file may

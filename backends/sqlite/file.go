@@ -171,9 +171,16 @@ func identify(path string) (id identity, err error) {
 	return id, nil
 }
 
-// unmoved is errReplaced if the path leads to other files than those we opened.
+// unmoved is errReplaced if the path leads to other files than those we opened. Any
+// other error says that it couldn't be seen.
 func (s *Store) unmoved() error {
-	if now, err := identify(s.path); err != nil || now != s.files {
+	now, err := identify(s.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return errReplaced
+	case err != nil:
+		return err
+	case now != s.files:
 		return errReplaced
 	}
 	return nil

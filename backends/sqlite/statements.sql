@@ -36,7 +36,7 @@ SELECT * FROM claims WHERE prefix = ? AND key = ? ORDER BY seq;
 
 -- name: waiters
 SELECT count(*), count(*) FILTER (WHERE seq < ?) FROM claims
-WHERE prefix = ? AND key = ? AND state = 'waiting' AND id <> ?;
+WHERE prefix = ? AND key = ? AND state = 'waiting' AND id <> ? AND boot = ? AND timens = ? AND expires_mono > ?;
 
 -- name: remove
 DELETE FROM claims WHERE seq = ?;
@@ -61,7 +61,7 @@ UPDATE claims SET state = 'cooling', expires_mono = kept_mono WHERE seq = ?;
 UPDATE claims SET notice = ? WHERE seq = ?;
 
 -- name: isEnded
-SELECT 1 FROM ended WHERE id = ?;
+SELECT EXISTS (SELECT 1 FROM ended WHERE id = ?);
 
 -- name: end
 INSERT INTO ended (id, boot, until_mono) VALUES (?, ?, ?)

@@ -1,0 +1,155 @@
+package cmd
+
+import (
+	"context"
+	"iter"
+	"sync"
+
+	"flockd/backends"
+)
+
+// opening is a store that isn't open yet. It is opened in a goroutine of its own,
+// so that a store that hangs, as a file system may whose server is gone, holds
+// nobody up. Where that fails, the next Acquire tries again.
+type opening struct {
+	opener func() (backends.Backend, error)
+
+	mu     sync.Mutex
+	latest *attempt // never nil
+}
+
+// attempt is a try to open a store. Its result is there once done is closed.
+type attempt struct {
+	done  chan struct{}
+	store backends.Backend
+	err   error
+	told  bool // err was returned; guarded by opening.mu
+}
+
+func newOpening(opener func() (backends.Backend, error)) *opening {
+	o := &opening{opener: opener}
+	o.latest = o.try()
+	return o
+}
+
+func (o *opening) try() *attempt {
+	a := &attempt{done: make(chan struct{})}
+	go func() {
+		defer close(a.done)
+		a.store, a.err = o.opener()
+	}()
+	return a
+}
+
+// current is the latest attempt, or a new one after a failure that was told.
+func (o *opening) current() *attempt {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.latest.told {
+		o.latest = o.try()
+	}
+	return o.latest
+}
+
+// open waits for the store.
+func (o *opening) open(ctx context.Context) (backends.Backend, error) {
+	a := o.current()
+	select {
+	case <-a.done:
+	case <-ctx.Done():
+		return nil, errNotOpen
+	}
+	if a.err != nil {
+		o.mu.Lock()
+		a.told = true
+		o.mu.Unlock()
+	}
+	return a.store, a.err
+}
+
+// Unwrap is the store, once it is open; nil before.
+func (o *opening) Unwrap() backends.Backend {
+	o.mu.Lock()
+	a := o.latest
+	o.mu.Unlock()
+	select {
+	case <-a.done:
+		return a.store
+	default:
+		return nil
+	}
+}
+
+// now is the store, or an error if it isn't open.
+func (o *opening) now() (backends.Backend, error) {
+	if b := o.Unwrap(); b != nil {
+		return b, nil
+	}
+	return nil, errNotOpen
+}
+
+// Traits are the store's, once it is open. Before, they are those of a store
+// elsewhere, which promise the least.
+func (o *opening) Traits() backends.Traits {
+	if b := o.Unwrap(); b != nil {
+		return b.Traits()
+	}
+	return backends.Traits{}
+}
+
+func (o *opening) Acquire(ctx context.Context, req backends.Request) (backends.Lease, error) {
+	b, err := o.open(ctx)
+	if err != nil {
+		return backends.Lease{}, err
+	}
+	return b.Acquire(ctx, req)
+}
+
+func (o *opening) Renew(ctx context.Context, lease backends.Lease) (backends.Renewal, error) {
+	b, err := o.now()
+	if err != nil {
+		return backends.Renewal{}, err
+	}
+	return b.Renew(ctx, lease)
+}
+
+// Release finds nothing to release in a store that isn't open: whatever was asked
+// of it never got there.
+func (o *opening) Release(ctx context.Context, key, id string, outcome backends.Outcome) error {
+	b, err := o.now()
+	if err != nil {
+		return backends.ErrLost
+	}
+	return b.Release(ctx, key, id, outcome)
+}
+
+func (o *opening) Ask(ctx context.Context, key, id string, notice backends.Notice) error {
+	b, err := o.now()
+	if err != nil {
+		return err
+	}
+	return b.Ask(ctx, key, id, notice)
+}
+
+func (o *opening) Inspect(ctx context.Context, key string) (backends.Status, error) {
+	b, err := o.now()
+	if err != nil {
+		return backends.Status{}, err
+	}
+	return b.Inspect(ctx, key)
+}
+
+func (o *opening) List(ctx context.Context, prefix string) iter.Seq2[backends.Status, error] {
+	b, err := o.now()
+	if err != nil {
+		return func(yield func(backends.Status, error) bool) { yield(backends.Status{}, err) }
+	}
+	return b.List(ctx, prefix)
+}
+
+func (o *opening) Close() error {
+	if b := o.Unwrap(); b != nil {
+		return b.Close()
+	}
+	return nil
+}
