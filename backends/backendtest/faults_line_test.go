@@ -11,17 +11,6 @@ import (
 
 // lineFaults break the order of the line, its hints and its modes.
 var lineFaults = map[string]fault{
-	"counts the dead": {
-		caught: "DeadPlaceFallsOut",
-		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			lease, err := s.Store.Acquire(ctx, req)
-			var held *backends.HeldError
-			if errors.As(err, &held) {
-				held.Waiters = max(held.Waiters, s.placesTaken(req))
-			}
-			return lease, err
-		},
-	},
 	"repairs a request that makes no sense": {
 		caught:  "NonsenseIsRefused",
 		repairs: true,
@@ -270,19 +259,4 @@ var lineFaults = map[string]fault{
 			return err
 		},
 	},
-}
-
-// placesTaken counts who else once took a place in the line of req and neither was
-// granted nor gave it up.
-func (w *world) placesTaken(req backends.Request) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	ids := map[string]bool{}
-	for _, r := range w.requests {
-		p := w.past[r.ID]
-		if r.Key == req.Key && r.Place > 0 && r.ID != req.ID && !p.granted && !p.released && !p.removed {
-			ids[r.ID] = true
-		}
-	}
-	return len(ids)
 }

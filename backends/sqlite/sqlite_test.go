@@ -476,6 +476,111 @@ func TestOneFileManyPrefixes(t *testing.T) {
 	}
 }
 
+func TestDeadWaitersAreNotCounted(t *testing.T) {
+	s := open(t, t.TempDir()+"/a.db")
+	acquire(t, s, request("k"))
+	place := request("k")
+	place.Place = time.Millisecond
+	s.Acquire(t.Context(), place)
+	for end := s.clock.now() + int64(place.Place); s.clock.now() < end; {
+	}
+	var held *backends.HeldError
+	if _, err := s.Acquire(t.Context(), request("k")); !errors.As(err, &held) || held.Waiters != 0 || held.Ahead != 0 {
+		t.Errorf("%v: %+v", err, held)
+	}
+}
+
+// A renewal that had to wait for the lock is judged by the clock as it is then.
+func TestRenewalThatWaitedTooLongIsLost(t *testing.T) {
+	path := t.TempDir() + "/a.db"
+	s, other := open(t, path), open(t, path)
+	r := request("k")
+	r.TTL = 100 * time.Millisecond
+	lease := acquire(t, s, r)
+	locked, renewed := make(chan struct{}), make(chan error)
+	go func() {
+		<-locked
+		_, err := s.Renew(t.Context(), lease)
+		renewed <- err
+	}()
+	err := other.step(t.Context(), logged, func(tx *tx) error {
+		close(locked)
+		for s.clock.now() < tx.now+int64(r.TTL) {
+		}
+		return nil
+	})
+	if err := errors.Join(err, <-renewed); !errors.Is(err, backends.ErrLost) {
+		t.Errorf("Renew = %v, want ErrLost", err)
+	}
+}
+
+// What can't be seen isn't lost: only the deadline may end the command then.
+func TestPathThatCannotBeSeenIsNoLoss(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir+"/a.db")
+	lease := acquire(t, s, request("k"))
+	files := s.path
+	if err := os.Symlink("loop", dir+"/loop"); err != nil {
+		t.Fatal(err)
+	}
+	s.path = dir + "/loop"
+	if _, err := s.Renew(t.Context(), lease); err == nil || errors.Is(err, backends.ErrLost) {
+		t.Errorf("Renew = %v, want an unknown outcome", err)
+	}
+	s.path = files
+	if _, err := s.Renew(t.Context(), lease); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNewerRunIsRefused(t *testing.T) {
+	path := t.TempDir() + "/a.db"
+	s := open(t, path)
+	r := request("k")
+	acquire(t, s, r)
+	if err := s.Release(t.Context(), "k", r.ID, backends.Outcome{Class: "finished", Success: true}); err != nil {
+		t.Fatal(err)
+	}
+	script(t, path, fmt.Sprintf("UPDATE runs SET v = %d", backends.RecordVersion+1))
+	_, err := s.Inspect(t.Context(), "k")
+	wantRefused(t, err, "newer flockd")
+}
+
+// What nobody has used for long is dropped, and the tokens grow all the same.
+func TestOldRunsAreForgotten(t *testing.T) {
+	s := open(t, t.TempDir()+"/a.db")
+	r := request("k")
+	old := acquire(t, s, r).Token
+	if err := s.Release(t.Context(), "k", r.ID, backends.Outcome{Class: "finished"}); err != nil {
+		t.Fatal(err)
+	}
+	later := s.wall() + (forgetRuns + time.Hour).Microseconds()
+	s.wall = func() int64 { return later }
+	if token := acquire(t, s, request("other")).Token; token <= old {
+		t.Errorf("token %d after %d", token, old)
+	}
+	if status, err := s.Inspect(t.Context(), "k"); err != nil || status.Last != nil {
+		t.Errorf("%+v, %v", status, err)
+	}
+}
+
+// A request that was given up before its commit has not been applied.
+func TestCancelledStepIsNotApplied(t *testing.T) {
+	s := open(t, t.TempDir()+"/a.db")
+	ctx, cancel := context.WithCancel(t.Context())
+	err := s.step(ctx, logged, func(t *tx) error {
+		cancel()
+		return t.exec("end", "x", "boot", 0)
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	var n int
+	if err := s.db.QueryRow("SELECT count(*) FROM ended").Scan(&n); err != nil || n != 0 {
+		t.Errorf("%d rows, %v", n, err)
+	}
+}
+
 // Twenty processes' worth of first users: whoever comes second finds the tables.
 func TestFirstUseByManyAtOnce(t *testing.T) {
 	path := t.TempDir() + "/a.db"
