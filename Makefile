@@ -21,8 +21,8 @@ demo: build ## three contenders for one key
 	@sh testscripts/demo.sh ./flockd
 
 test: ## all tests; as root, since they mount small file systems and become other users
-	@sh testscripts/need.sh cc unshare setpriv mount
-	go test -timeout 15m ./...
+	@sh testscripts/need.sh cc unshare setpriv mount strace
+	go test -timeout 15m $(TESTFLAGS) ./...
 
 docs: ## man/ and completions/ from the commands
 	go test ./cmd -run TestGenerated -update

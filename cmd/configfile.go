@@ -102,7 +102,7 @@ func readConfig(path string, must bool, uid int) (*configFile, error) {
 		return nil, err
 	}
 	if secret := c.secret(); secret != "" && info.Mode()&0o004 != 0 {
-		return nil, usage("chmod o-r "+path+", or keep the secret in a file for ?password-file=", "%s holds a secret and all may read it", secret)
+		return nil, usage("chmod o-r "+path, "%s holds a secret and all may read it", secret)
 	}
 	return c, nil
 }

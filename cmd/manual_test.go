@@ -63,7 +63,8 @@ state is appended as one line. Wrong flags and settings are found before the fil
 or leave it as usage.`
 
 const runSignals = `HUP, INT, QUIT, TERM, USR1, USR2, WINCH and CONT that come to flockd are passed to the
-command. While flockd stands in line HUP, INT and TERM end the wait. Where the
+command. While flockd stands in line HUP, INT, QUIT and TERM end the wait, and the others
+are dropped. Where the
 command, or the wait, ended by a HUP, INT or TERM that came to flockd, flockd ends
 by the same signal, so that a script stops as it would without flockd.`
 
@@ -74,8 +75,8 @@ fencing token, a unique constraint or an idempotent command saves the data.
 flockd stops processes, not what they set in motion elsewhere: a container started
 through a daemon, a command behind ssh, a unit started by systemctl. Put flockd on the far side there.
 
-A secret in --backend shows up in ps(1): use FLOCKD_BACKEND, a configuration file or
-?password-file= instead.`
+A secret in --backend shows up in ps(1): use FLOCKD_BACKEND or a configuration file
+instead.`
 
 const runFlock = `-n, -w, -E, -c and their long names mean what they mean to flock(1), with a key in the place
 of the file; -x, -o and -F are taken and do nothing. The exit code for a taken key is 75 and not 1.`

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +11,18 @@ import (
 
 // stamp is how a time is shown.
 const stamp = "2006-01-02 15:04:05 -0700"
+
+// cleanClaims are claims whose foreign text is fit for a terminal.
+func cleanClaims(claims []backends.Claim) []backends.Claim {
+	claims = slices.Clone(claims)
+	for i := range claims {
+		for _, o := range []*backends.Owner{&claims[i].Owner, &claims[i].Notice.By} {
+			o.User, o.Host, o.Command, o.Note = clean(o.User), clean(o.Host), clean(o.Command), clean(o.Note)
+		}
+		claims[i].Notice.Reason = clean(claims[i].Notice.Reason)
+	}
+	return claims
+}
 
 // heldText says who is in the way and since when, as far as the store can tell:
 // "held by root@web2 (pid 4711, report.sh) for 2d3h, since …; 3 waiting".

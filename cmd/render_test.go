@@ -139,6 +139,10 @@ func TestForeignTextIsHarmless(t *testing.T) {
 	if strings.Count(got, "\n") != 1 || strings.ContainsAny(got, "\x1b\r\x00\u202e\u2066\x7f\u0085") || !strings.Contains(got, "x[2J y") {
 		t.Errorf("%q", got)
 	}
+	got = said(runOptions{json: true}, runner.Result{Class: runner.Skipped, Held: &backends.HeldError{AsOf: asOf, Holders: []backends.Claim{c}}})
+	if strings.ContainsAny(got, "\x1b\r\x00\u202e\u2066\x7f\u0085") {
+		t.Errorf("JSON: %q", got)
+	}
 }
 
 func TestTextHandler(t *testing.T) {

@@ -60,7 +60,7 @@ func (r *lockedRun) reportSkip(res runner.Result, class slog.Attr) {
 	if r.wait > 0 {
 		text += "; gave up after " + short(r.wait)
 	}
-	r.say(slog.LevelInfo, text, class, slog.Any("held_by", res.Held.Holders), slog.Int("waiting", res.Held.Waiters))
+	r.say(slog.LevelInfo, text, class, slog.Any("held_by", cleanClaims(res.Held.Holders)), slog.Int("waiting", res.Held.Waiters))
 }
 
 // reportGrace reports a grace that doesn't fit the TTL that the store granted.

@@ -77,13 +77,13 @@ func (a *app) leaveNoDoubt(name, key string, err error) {
 
 func (f *resultFile) open(name string) error {
 	path, appending := strings.CutPrefix(name, "+")
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return errors.New("not a regular file")
-	}
-	for _, alias := range []string{"/dev/", "/proc/"} { // of a file that has other users
-		if path == "" || strings.HasPrefix(filepath.Clean(path), alias) {
+	for _, aliases := range []string{"/dev/", "/proc/"} { // of files that others write to
+		if path == "" || strings.HasPrefix(filepath.Clean(path), aliases) {
 			return errors.New("not a file of its own")
 		}
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return errors.New("not a regular file")
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -141,6 +141,10 @@ func (f *resultFile) end(res runner.Result, status int, clean func(string) strin
 	}
 	if res.Err != nil {
 		f.Error = clean(res.Err.Error())
+	}
+	switch res.Class {
+	case runner.Nested, runner.BadGrace:
+		return f.write(classUsage)
 	}
 	return f.write(res.Class)
 }

@@ -180,7 +180,7 @@ func (r *lockedRun) onWait(held *backends.HeldError) {
 		return
 	}
 	r.waiting = true
-	r.say(slog.LevelInfo, "waiting for "+r.key+": "+heldText(held), slog.Any("held_by", held.Holders), slog.Int("waiting", held.Waiters))
+	r.say(slog.LevelInfo, "waiting for "+r.key+": "+heldText(held), slog.Any("held_by", cleanClaims(held.Holders)), slog.Int("waiting", held.Waiters))
 	if err := r.file.write(classWaiting); err != nil {
 		r.warnResultFile(err)
 	}

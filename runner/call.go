@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -29,8 +30,14 @@ type answer[T any] struct {
 func call[T any](f func() (T, error)) <-chan answer[T] {
 	c := make(chan answer[T], 1)
 	go func() {
-		v, err := f()
-		c <- answer[T]{v, err}
+		var a answer[T]
+		defer func() {
+			if fault := recover(); fault != nil {
+				a.err = fmt.Errorf("internal fault: %v", fault) // of a driver: the outcome is unknown
+			}
+			c <- a
+		}()
+		a.value, a.err = f()
 	}()
 	return c
 }

@@ -428,3 +428,51 @@ func TestOneAtATimeOverAShakyStore(t *testing.T) {
 		})
 	}
 }
+
+// A lease lasts from before the question that was granted, however late the
+// answer came.
+func TestRunCountsFromTheQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		fake := newFake(syscall.SIGTERM)
+		f := &faulty{Backend: b,
+			acquire: func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+				lease, err := b.Acquire(ctx, r)
+				time.Sleep(1500 * time.Millisecond) // the answer's way
+				return lease, err
+			},
+			renew: func(context.Context, backends.Lease) (backends.Renewal, error) {
+				return backends.Renewal{}, errors.New("down")
+			}}
+		r, _ := runFake(t, Options{Backend: f}, fake, never)
+		if want := "terminated 48.8s"; r.Class != Lost || fake.signals()[0] != want {
+			t.Errorf("%v, signals %q, want %q", r.Class, fake.signals(), want)
+		}
+	})
+}
+
+// A warned command is warned once, whatever the store says later.
+func TestRunWarnsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := newFake()
+		clock := newClock()
+		f := &faulty{Backend: mem.New(), renew: func(context.Context, backends.Lease) (backends.Renewal, error) {
+			if clock.now() < 70*sec {
+				return backends.Renewal{}, errors.New("down")
+			}
+			return backends.Renewal{}, backends.ErrLost
+		}}
+		r, _ := runFake(t, Options{Backend: f, OnLost: Warn, WarnSignal: syscall.SIGURG}, fake, 2*time.Minute)
+		if got := fake.signals(); r.Class != Lost || len(got) != 1 {
+			t.Errorf("%v, signals %q, want one", r.Class, got)
+		}
+	})
+}
+
+func TestTickOf(t *testing.T) {
+	for clock, want := range map[backends.Clock]time.Duration{backends.Boottime: tick, backends.Monotonic: never} {
+		if got := tickOf(clock); got != want {
+			t.Errorf("tickOf(%v) = %v, want %v", clock, got, want)
+		}
+	}
+}

@@ -60,3 +60,17 @@ func closed() {
 	}
 	syscall.Exec(path, os.Args[2:], os.Environ())
 }
+
+// unread runs a command whose stderr is a full pipe: unread COMMAND...
+func unread() {
+	path, err := exec.LookPath(os.Args[1])
+	fatal(err)
+	var pipe [2]int
+	fatal(syscall.Pipe2(pipe[:], syscall.O_NONBLOCK))
+	for err = nil; err == nil; {
+		_, err = syscall.Write(pipe[1], make([]byte, 4096))
+	}
+	fatal(syscall.SetNonblock(pipe[1], false))
+	fatal(syscall.Dup2(pipe[1], 2))
+	syscall.Exec(path, os.Args[1:], os.Environ())
+}

@@ -18,6 +18,7 @@ func TestMain(m *testing.M) {
 		"probe":  probe,
 		"locker": locker,
 		"closed": closed,
+		"unread": unread,
 	})
 }
 

@@ -27,7 +27,7 @@ const (
 
 	futexWait = 0         // FUTEX_WAIT of futex(2), shared between processes
 	futexWake = 1         // FUTEX_WAKE
-	all       = 1<<31 - 1 // as many as sleep
+	everybody = 1<<31 - 1 // as many as sleep
 )
 
 // openBell opens the bell of a database, for everybody who may write that.
@@ -60,7 +60,7 @@ func (b *bell) word(seq int64) *atomic.Uint32 { return &b.words[uint64(seq)%bell
 func (b *bell) ring(seq int64) {
 	w := b.word(seq)
 	w.Add(1)
-	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWake, all, 0, 0, 0)
+	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWake, everybody, 0, 0, 0)
 }
 
 // wait returns once the word of seq isn't seen any more, or ctx ended. The sleep

@@ -11,11 +11,11 @@ import (
 	"flockd/backends"
 )
 
-// shared are the file systems (f_type of statfs(2)) that several kernels can have
+// sharedFileSystems are those (f_type of statfs(2)) that several kernels can have
 // mounted at once. On them SQLite's locks and its log's shared memory don't
 // hold between hosts, and the other host's holders look as if they were gone with
 // another boot.
-var shared = map[uint32]string{
+var sharedFileSystems = map[uint32]string{
 	0x6969:     "NFS",
 	0xff534d42: "CIFS",
 	0xfe534d42: "SMB",
@@ -45,7 +45,7 @@ func checkFileSystem(dir string) error {
 	if err != nil {
 		return backends.Refuse("", "%w", &fs.PathError{Op: "statfs", Path: dir, Err: err})
 	}
-	if name, ok := shared[uint32(st.Type)]; ok {
+	if name, ok := sharedFileSystems[uint32(st.Type)]; ok {
 		return backends.Refuse("name a file on a local disk, or a store for several hosts such as etcd: or redis:",
 			"%s is on a network or shared file system (%s), where SQLite can't keep a lock", dir, name)
 	}

@@ -414,8 +414,8 @@ func TestSharedFileSystemsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	kind := uint32(st.Type)
-	shared[kind] = "a test"
-	defer delete(shared, kind)
+	sharedFileSystems[kind] = "a test"
+	defer delete(sharedFileSystems, kind)
 	_, err := openURL(t, "sqlite:"+t.TempDir()+"/a.db")
 	wantRefused(t, err, "network or shared file system (a test)")
 }
