@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/signal"
 	"syscall"
 	"time"
@@ -89,7 +90,10 @@ func endBySignal(sig syscall.Signal) {
 	switch sig {
 	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM:
 	default:
-		return
+		return // the runtime would swallow it, or print its goroutines
+	}
+	if os.Getpid() == 1 {
+		return // the first process of a container can't die of a signal
 	}
 	signal.Reset(sig)
 	if syscall.Kill(syscall.Getpid(), sig) == nil {

@@ -95,12 +95,10 @@ func (t *tx) claimFor(req backends.Request) (*claim, error) {
 	if err != nil || mine == nil {
 		return nil, err
 	}
-	if !mine.ended(t.store.clock, t.now) {
+	switch boot := t.store.clock.boot; {
+	case !mine.ended(boot, t.now):
 		return mine, nil
-	}
-	if live, err := mine.live(t.store.clock, t.now); err != nil {
-		return nil, err
-	} else if live {
+	case mine.live(boot, t.now):
 		return nil, backends.ErrLost // it cools
 	}
 	return nil, t.exec("remove", mine.seq)
@@ -110,10 +108,7 @@ func (t *tx) claimFor(req backends.Request) (*claim, error) {
 func (t *tx) first(key string) (*claim, error) {
 	for {
 		c, err := scan(t.row("first", t.store.prefix, key))
-		if err != nil || c == nil {
-			return nil, err
-		}
-		if live, err := c.live(t.store.clock, t.now); live || err != nil {
+		if err != nil || c == nil || c.live(t.store.clock.boot, t.now) {
 			return c, err
 		}
 		if err := t.exec("remove", c.seq); err != nil {
@@ -148,8 +143,7 @@ func (t *tx) stand(req backends.Request, first, mine *claim) (held *backends.Hel
 		ahead = mine.seq
 		held.Seen = t.store.place(mine.seq)
 	}
-	c := t.store.clock
-	return held, t.row("waiters", ahead, t.store.prefix, req.Key, req.ID, c.boot, c.timens, t.now).Scan(&held.Waiters, &held.Ahead)
+	return held, t.row("waiters", ahead, t.store.prefix, req.Key, req.ID, t.store.clock.boot, t.now).Scan(&held.Waiters, &held.Ahead)
 }
 
 // held is the answer that first is in the way.
@@ -166,9 +160,8 @@ func (t *tx) held(key string, first *claim) *backends.HeldError {
 
 // join puts the request at the end of the line.
 func (t *tx) join(req backends.Request) (*claim, error) {
-	c := t.store.clock
 	return scan(t.row("join", backends.RecordVersion, t.store.prefix, req.Key, req.ID, req.Mode,
-		c.boot, c.timens, t.now, t.now, t.now+int64(req.Place), encode(req.Owner)))
+		t.store.clock.boot, t.now, t.now, t.now+int64(req.Place), encode(req.Owner)))
 }
 
 // grant makes mine the hold, or extends it if it is one.
@@ -216,5 +209,9 @@ func (s *Store) place(seq int64) any {
 	if err != nil {
 		return nil
 	}
-	return seen{seq, bell.word(seq).Load()}
+	word, err := bell.look(seq)
+	if err != nil {
+		return nil
+	}
+	return seen{seq, word}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"sync/atomic"
 	"unsafe"
 
@@ -56,20 +57,43 @@ func openBell(database string) (*bell, error) {
 
 func (b *bell) word(seq int64) *atomic.Uint32 { return &b.words[uint64(seq)%bellWords] }
 
+// look reads the word of seq.
+func (b *bell) look(seq int64) (word uint32, err error) {
+	defer survive(&err)()
+	return b.word(seq).Load(), nil
+}
+
 // ring wakes who waits at seq.
-func (b *bell) ring(seq int64) {
+func (b *bell) ring(seq int64) (err error) {
+	defer survive(&err)()
 	w := b.word(seq)
 	w.Add(1)
 	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWake, everybody, 0, 0, 0)
+	return nil
 }
 
 // wait returns once the word of seq isn't seen any more, or ctx ended. The sleep
 // holds a thread; ctx ends it by ringing.
 func (b *bell) wait(ctx context.Context, seq int64, seen uint32) error {
 	defer context.AfterFunc(ctx, func() { b.ring(seq) })()
-	w := b.word(seq)
-	for w.Load() == seen && ctx.Err() == nil {
-		unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWait, uintptr(seen), 0, 0, 0)
+	for ctx.Err() == nil {
+		word, err := b.look(seq)
+		if err != nil || word != seen {
+			return err
+		}
+		unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.word(seq))), futexWait, uintptr(seen), 0, 0, 0)
 	}
 	return ctx.Err()
+}
+
+// survive turns a fault into an error: the page is gone when somebody has cut the
+// file short.
+func survive(err *error) (end func()) {
+	before := debug.SetPanicOnFault(true)
+	return func() {
+		debug.SetPanicOnFault(before)
+		if fault := recover(); fault != nil {
+			*err = fmt.Errorf("the bell is broken: %v", fault)
+		}
+	}
 }

@@ -21,7 +21,7 @@ type claim struct {
 	mode                                       backends.Mode
 	slots, slot                                int
 	token                                      backends.Token
-	clock                                      clock
+	boot                                       string
 	asked, granted, renewed, expires, keptTill int64
 	owner, notice                              string
 }
@@ -30,7 +30,7 @@ type claim struct {
 func scan(row interface{ Scan(...any) error }) (*claim, error) {
 	var c claim
 	err := row.Scan(&c.seq, &c.v, &c.prefix, &c.key, &c.id, &c.state, &c.mode, &c.slots, &c.slot,
-		&c.token, &c.clock.boot, &c.clock.timens, &c.asked, &c.granted, &c.renewed, &c.expires, &c.keptTill,
+		&c.token, &c.boot, &c.asked, &c.granted, &c.renewed, &c.expires, &c.keptTill,
 		&c.owner, &c.notice)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -43,20 +43,13 @@ func scan(row interface{ Scan(...any) error }) (*claim, error) {
 	return &c, nil
 }
 
-// leased reports whether the claim's lease or place hasn't run out.
-func (c *claim) leased(by clock, now int64) bool { return c.clock == by && now < c.expires }
+// leased reports whether the claim's lease or place hasn't run out. Whoever made a
+// claim in another boot is gone with it.
+func (c *claim) leased(boot string, now int64) bool { return c.boot == boot && now < c.expires }
 
-// live reports whether the claim still has its place in the line. It fails for
-// one made under a clock that can't be compared with ours.
-func (c *claim) live(by clock, now int64) (bool, error) {
-	switch {
-	case c.clock.boot != by.boot:
-		return false, nil // whoever made it is gone with that boot
-	case c.clock != by:
-		return false, backends.Refuse("run both in one time namespace, or use a store that has a clock of its own",
-			"a claim on %q was made in another time namespace, whose clock can't be compared with ours", c.key)
-	}
-	return now < max(c.expires, c.keptTill), nil
+// live reports whether the claim still has its place in the line.
+func (c *claim) live(boot string, now int64) bool {
+	return c.boot == boot && now < max(c.expires, c.keptTill)
 }
 
 // public is the claim as others see it. Instants are shown by the wall clock as it

@@ -3,39 +3,82 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"flockd/backends"
 )
 
-// clock is CLOCK_MONOTONIC as the processes of one boot and one time namespace
-// see it. It stands still while the host is suspended, and so does every
-// contender; nobody can set it.
+// clock is the host's CLOCK_MONOTONIC, as its first time namespace sees it. It
+// stands still while the host is suspended, and so does every contender; nobody can
+// set it. Another boot has another clock.
 type clock struct {
 	boot   string // the kernel's boot_id
-	timens uint64 // inode of the time namespace; 0 where the kernel knows none (before 5.6)
+	offset int64  // of our time namespace's CLOCK_MONOTONIC from the host's, in ns
 }
 
+const bootID = "/proc/sys/kernel/random/boot_id"
+
 func readClock() (clock, error) {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if mounted(bootID) {
+		return clock{}, backends.Refuse("use a store for several hosts: a container that looks like a machine of its own can't share a file with its host",
+			"%s is not the kernel's own here, so it doesn't tell whether a holder is gone with another boot", bootID)
+	}
+	boot, err := os.ReadFile(bootID)
 	if err != nil {
-		return clock{}, fmt.Errorf("can't tell which boot this is: %w", err)
+		return clock{}, backends.Refuse("", "can't tell which boot this is: %w", err)
 	}
-	c := clock{boot: strings.TrimSpace(string(boot))}
-	var ns unix.Stat_t
-	if err := unix.Stat("/proc/self/ns/time", &ns); err == nil {
-		c.timens = ns.Ino
-	}
-	return c, nil
+	offset, err := offsetHere()
+	return clock{strings.TrimSpace(string(boot)), offset}, err
 }
 
 // now reads the clock in nanoseconds.
-func (clock) now() int64 {
+func (c clock) now() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
 		panic(err) // the clock is there on every Linux
 	}
-	return t.Nano()
+	return t.Nano() - c.offset
+}
+
+// firstNamespace is the inode of the time namespace that the host starts with
+// (PROC_TIME_INIT_INO of the kernel).
+const firstNamespace = 0xeffffffa
+
+// offsetHere is the offset of our time namespace, which a kernel before 5.6 has not.
+func offsetHere() (int64, error) {
+	var ours, next unix.Stat_t
+	err := unix.Stat("/proc/self/ns/time", &ours)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && ours.Ino == firstNamespace {
+		return 0, nil
+	}
+	// The offsets that can be read are those of our children's namespace.
+	if err := errors.Join(err, unix.Stat("/proc/self/ns/time_for_children", &next)); err != nil || next.Ino != ours.Ino {
+		return 0, backends.Refuse("", "the offset of this time namespace can't be told: %w", err)
+	}
+	text, err := os.ReadFile("/proc/self/timens_offsets")
+	if err != nil {
+		return 0, backends.Refuse("", "the offset of this time namespace can't be told: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var name string
+		var sec, ns int64
+		if n, _ := fmt.Sscan(line, &name, &sec, &ns); n == 3 && name == "monotonic" {
+			return sec*1e9 + ns, nil
+		}
+	}
+	return 0, backends.Refuse("", "the offset of this time namespace can't be told")
+}
+
+// mounted reports whether something is mounted at the very path, as far as the
+// kernel tells (since 5.8).
+func mounted(path string) bool {
+	var st unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, 0, 0, &st)
+	return err == nil && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }

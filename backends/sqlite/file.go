@@ -98,6 +98,8 @@ func checkFile(path string) error {
 		return backends.Refuse("name the file in it, as in sqlite://"+filepath.Join(path, "flockd.db"), "%s is a folder", path)
 	case !info.Mode().IsRegular():
 		return backends.Refuse("", "%s is not a regular file", path)
+	case mounted(path):
+		return backends.Refuse("mount its folder", "%s is mounted by itself, so that what SQLite keeps beside it is another lock elsewhere", path)
 	case st.Nlink > 1:
 		return backends.Refuse("", "%s has %d names (hard links), and each would be a lock of its own", path, st.Nlink)
 	case info.Mode().Perm()&0o002 != 0:
@@ -159,16 +161,24 @@ func inode(path string) (fileID, error) {
 // identify looks at the files that path leads to now. SQLite keeps the log beside
 // the file itself, not beside a symbolic link to it.
 func identify(path string) (id identity, err error) {
-	real, err := filepath.EvalSymlinks(path)
+	path, err = filepath.EvalSymlinks(path)
 	if err != nil {
 		return id, err
 	}
 	for i, suffix := range []string{"", "-wal", "-shm"} {
-		if id[i], err = inode(real + suffix); err != nil {
+		if id[i], err = inode(path + suffix); err != nil {
 			return id, err
 		}
 	}
 	return id, nil
+}
+
+// real is the file that path leads to, for what lies beside it.
+func real(path string) string {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		return target
+	}
+	return path
 }
 
 // unmoved is errReplaced if the path leads to other files than those we opened. Any

@@ -5,7 +5,6 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	"flockd/backends"
 )
@@ -21,7 +20,7 @@ func (s *Store) Renew(ctx context.Context, lease backends.Lease) (backends.Renew
 		if err != nil {
 			return err
 		}
-		if !mine.holds(s.clock, t.now) {
+		if !mine.holds(s.clock.boot, t.now) {
 			return backends.ErrLost
 		}
 		renewal.Notice = mine.told()
@@ -41,7 +40,7 @@ func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Ou
 		if err != nil {
 			return err
 		}
-		if gone = mine.ended(s.clock, t.now); mine != nil {
+		if gone = mine.ended(s.clock.boot, t.now); mine != nil {
 			if behind, err = t.leave(mine, outcome); err != nil {
 				return err
 			}
@@ -60,12 +59,12 @@ func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Ou
 // leave takes a claim out of the line, or lets it cool, and records its run. It
 // returns whom to ring for.
 func (t *tx) leave(mine *claim, outcome backends.Outcome) (behind int64, err error) {
-	if mine.holds(t.store.clock, t.now) && outcome != (backends.Outcome{}) {
+	if mine.holds(t.store.clock.boot, t.now) && outcome != (backends.Outcome{}) {
 		if err := t.record(mine, outcome); err != nil {
 			return 0, err
 		}
 	}
-	if mine.clock == t.store.clock && mine.keptTill > t.now {
+	if mine.boot == t.store.clock.boot && mine.keptTill > t.now {
 		return 0, t.exec("cool", mine.seq)
 	}
 	return t.remove(mine)
@@ -82,8 +81,8 @@ func (t *tx) remove(c *claim) (behind int64, err error) {
 		if err != nil || next == nil || next.state != backends.Waiting {
 			return 0, err
 		}
-		if live, err := next.live(t.store.clock, t.now); live || err != nil {
-			return next.seq, err
+		if next.live(t.store.clock.boot, t.now) {
+			return next.seq, nil
 		}
 		if err := t.exec("remove", next.seq); err != nil {
 			return 0, err
@@ -126,11 +125,8 @@ func (s *Store) Ask(ctx context.Context, key, id string, notice backends.Notice)
 		if err != nil {
 			return err
 		}
-		if theirs == nil {
+		if theirs == nil || !theirs.live(s.clock.boot, t.now) {
 			return backends.ErrNotFound
-		}
-		if live, err := theirs.live(s.clock, t.now); err != nil || !live {
-			return errors.Join(err, backends.ErrNotFound)
 		}
 		if !notice.Force {
 			return t.exec("notify", encode(notice), theirs.seq)
@@ -147,13 +143,13 @@ func (s *Store) Ask(ctx context.Context, key, id string, notice backends.Notice)
 }
 
 // ended reports whether c has nothing left to release.
-func (c *claim) ended(by clock, now int64) bool {
-	return c == nil || c.state == backends.Cooling || !c.leased(by, now)
+func (c *claim) ended(boot string, now int64) bool {
+	return c == nil || c.state == backends.Cooling || !c.leased(boot, now)
 }
 
 // holds reports whether c is a hold whose lease hasn't run out.
-func (c *claim) holds(by clock, now int64) bool {
-	return c != nil && c.state == backends.Holding && c.leased(by, now)
+func (c *claim) holds(boot string, now int64) bool {
+	return c != nil && c.state == backends.Holding && c.leased(boot, now)
 }
 
 // told is the notice that was left for c.

@@ -37,10 +37,7 @@ func (t *tx) firstLive(key string) (*claim, error) {
 	defer rows.Close()
 	for rows.Next() {
 		c, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		if live, err := c.live(t.store.clock, t.now); live || err != nil {
+		if err != nil || c.live(t.store.clock.boot, t.now) {
 			return c, err
 		}
 	}
@@ -142,9 +139,7 @@ func (t *tx) status(key string) (backends.Status, error) {
 		if err != nil {
 			return status, err
 		}
-		if live, err := c.live(t.store.clock, t.now); err != nil {
-			return status, err
-		} else if live {
+		if c.live(t.store.clock.boot, t.now) {
 			status.Line = append(status.Line, c.public(t.now, wall))
 		}
 	}

@@ -1,6 +1,6 @@
 -- What the sqlite driver keeps. Durations and instants end in what they are
--- of: mono is nanoseconds of CLOCK_MONOTONIC, which mean something only within
--- one boot and time namespace; wall is microseconds since 1970, for display.
+-- of: mono is nanoseconds of the host's CLOCK_MONOTONIC, which mean something
+-- only within one boot; wall is microseconds since 1970, for display.
 
 -- The one counter that every token comes from: token.go says how.
 CREATE TABLE tokens (
@@ -23,8 +23,7 @@ CREATE TABLE claims (
     slots        INTEGER NOT NULL,
     slot         INTEGER NOT NULL,
     token        INTEGER NOT NULL, -- 0 while waiting
-    boot         TEXT    NOT NULL, -- the clock that the next five are read from
-    timens       INTEGER NOT NULL,
+    boot         TEXT    NOT NULL, -- whose clock the next five are of
     asked_mono   INTEGER NOT NULL,
     granted_mono INTEGER NOT NULL,
     renewed_mono INTEGER NOT NULL,

@@ -43,12 +43,12 @@ func Open(ctx context.Context, u *backends.URL) (backends.Backend, error) {
 	}
 	clock, err := readClock()
 	if err != nil {
-		return nil, backends.Refuse("", "sqlite: %w", err)
+		return nil, err
 	}
 	s := &Store{
 		path: path, prefix: u.Prefix(), timeout: timeout, clock: clock,
 		wall: func() int64 { return time.Now().UnixMicro() },
-		bell: sync.OnceValues(func() (*bell, error) { return openBell(path) }),
+		bell: sync.OnceValues(func() (*bell, error) { return openBell(real(path)) }),
 	}
 	if err := s.open(ctx, standard); err != nil {
 		return nil, s.classify(err)

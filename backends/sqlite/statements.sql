@@ -36,15 +36,15 @@ SELECT * FROM claims WHERE prefix = ? AND key = ? ORDER BY seq;
 
 -- name: waiters
 SELECT count(*), count(*) FILTER (WHERE seq < ?) FROM claims
-WHERE prefix = ? AND key = ? AND state = 'waiting' AND id <> ? AND boot = ? AND timens = ? AND expires_mono > ?;
+WHERE prefix = ? AND key = ? AND state = 'waiting' AND id <> ? AND boot = ? AND expires_mono > ?;
 
 -- name: remove
 DELETE FROM claims WHERE seq = ?;
 
 -- name: join
-INSERT INTO claims (v, prefix, key, id, state, mode, slots, slot, token, boot, timens,
+INSERT INTO claims (v, prefix, key, id, state, mode, slots, slot, token, boot,
                     asked_mono, granted_mono, renewed_mono, expires_mono, kept_mono, owner)
-VALUES (?, ?, ?, ?, 'waiting', ?, 0, 0, 0, ?, ?, ?, 0, ?, ?, 0, ?)
+VALUES (?, ?, ?, ?, 'waiting', ?, 0, 0, 0, ?, ?, 0, ?, ?, 0, ?)
 RETURNING *;
 
 -- name: extend

@@ -80,15 +80,22 @@ func (s *Store) step(ctx context.Context, d durability, do func(*tx) error) erro
 	return nil
 }
 
-// retry calls try until it is not told that the database is locked. A step takes
-// about 0.1 ms, so the pauses begin near that, and end at 5 ms, where 200 looks
-// a second cost next to nothing.
+// A step takes about 0.1 ms, so the pauses between two looks begin near that. They
+// are a quarter of the wait so far, so that hundreds who wait for one another
+// don't spend the processor on looking, and end at ten looks a second.
+const (
+	pauseMin = 100 * time.Microsecond
+	pauseMax = 100 * time.Millisecond
+)
+
+// retry calls try until it is not told that the database is locked.
 func retry(ctx context.Context, try func() error) error {
-	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+	for began := time.Now(); ; {
 		err := try()
 		if err == nil || !isBusy(err) {
 			return err
 		}
+		pause := min(max(time.Since(began)/4, pauseMin), pauseMax)
 		timer := time.NewTimer(pause/2 + rand.N(pause))
 		select {
 		case <-ctx.Done():
