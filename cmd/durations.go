@@ -10,6 +10,9 @@ import (
 
 const day = 24 * time.Hour
 
+// longest is far from where sums of durations overflow, at 292 years.
+const longest = 100 * 365 * day
+
 var errDuration = errors.New("not a duration such as 90s, 1h30m or 1d12h")
 
 // parseDuration reads Go's durations, "d" for days in front of them, and bare
@@ -64,6 +67,8 @@ func atLeast(least time.Duration) func(string) (time.Duration, error) {
 			return 0, errors.New("negative")
 		case d < least:
 			return 0, fmt.Errorf("too short: %v at least", least)
+		case d > longest:
+			return 0, fmt.Errorf("too long: %d days at most", longest/day)
 		}
 		return d, nil
 	}

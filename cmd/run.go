@@ -87,6 +87,11 @@ func (a *app) runLocked(ctx context.Context, o *runOptions) error {
 	a.print.secrets = secretsOf(o.backend)
 	id := backends.NewID()
 	who := owner(a.Streams, o.argv[0], o.note)
+	r := &lockedRun{app: a, runOptions: o, id: id, who: who}
+	signals, caught := r.catchSignals()
+	if o.resultFile != "" {
+		<-caught // a signal must find the file with an outcome
+	}
 	file, err := openResultFile(o.resultFile, record{
 		Key: o.key, ID: id, Backend: o.backend.String(), Host: who.Host, User: who.User,
 		PID: who.PID, Command: who.Command, Note: who.Note, Asked: time.Now(),
@@ -94,8 +99,8 @@ func (a *app) runLocked(ctx context.Context, o *runOptions) error {
 	if err != nil {
 		return err
 	}
-	r := &lockedRun{app: a, runOptions: o, id: id, who: who, file: file}
-	res := r.do(ctx)
+	r.file = file
+	res := r.do(ctx, signals, caught)
 	r.report(res)
 	e := &ended{res, o.exits}
 	if err := file.end(res, e.code(), a.print.clean); err != nil {
@@ -114,12 +119,11 @@ type lockedRun struct {
 	waiting bool // and has said so
 }
 
-func (r *lockedRun) do(ctx context.Context) runner.Result {
+func (r *lockedRun) do(ctx context.Context, signals chan os.Signal, caught <-chan struct{}) runner.Result {
 	path, err := lookUp(r.argv[0], r.Streams)
 	if err != nil {
 		return resultOf(err)
 	}
-	signals, caught := r.catchSignals()
 	store, err := openStore(r.backend, signals)
 	<-caught // from here on there is something to lose
 	if err != nil {

@@ -59,7 +59,7 @@ func start(c Command, env []string, tty int) (*child, error) {
 	}
 	ch.started = time.Now()
 	if tty == noTerminal {
-		ch.tree = group{ch.process.Pid}
+		ch.tree = newFamily(ch.process.Pid)
 	} else {
 		ch.tree = newDescent(ch.process.Pid)
 	}
@@ -97,7 +97,7 @@ func (ch *child) letGo() {
 
 func (ch *child) containment() string {
 	if ch.tty == noTerminal {
-		return "process group"
+		return "process group and descendants"
 	}
 	return "descendants"
 }
@@ -122,7 +122,7 @@ func (ch *child) ended() bool {
 // foreground group has reached a command in that group too.
 func (ch *child) pass(sig syscall.Signal) {
 	if ch.tty == noTerminal {
-		ch.tree.signal(sig)
+		group{ch.process.Pid}.signal(sig)
 		return
 	}
 	switch sig {

@@ -22,7 +22,8 @@ func release(ctx context.Context, b backends.Backend, lease backends.Lease, outc
 	window := max(min(left, releaseAtMost), releaseAtLeast)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), window)
 	defer cancel()
-	tried := false // an attempt before may have been applied
+	began, tried := time.Now(), false // an attempt before may have been applied
+	var why error                     // the latest that the store has said
 	for backoff := backoffMin; ; backoff = min(2*backoff, backoffMax) {
 		err := within(ctx, askAtMost, func(ctx context.Context) error {
 			return b.Release(ctx, lease.Key, lease.ID, outcome)
@@ -34,12 +35,15 @@ func release(ctx context.Context, b backends.Backend, lease backends.Lease, outc
 			return err
 		}
 		tried = true
+		if ctx.Err() == nil || why == nil {
+			why = err
+		}
 		log.Debug("release failed", "key", lease.Key, "err", err)
 		pause(ctx, backoff/2+rand.N(backoff/2))
 		if ctx.Err() != nil || errors.Is(err, backends.ErrRefused) {
-			if left > 0 {
+			if left -= time.Since(began); left > 0 {
 				log.Warn("could not give the key back: it stays taken until the lease expires",
-					"key", lease.Key, "left", left, "err", err)
+					"key", lease.Key, "left", left, "err", why)
 			}
 			return nil
 		}

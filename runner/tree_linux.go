@@ -36,11 +36,31 @@ func (g group) live() bool {
 	return false
 }
 
-func (g group) close() {}
+// family is a command that leads a group, with what left the group but can be found
+// from parent to child: timeout(1) in a script leads a group of its own.
+type family struct {
+	group
+	descent *descent
+}
 
-// descent is a command and its descendants, for a command that shares its group
-// with others. It is followed from parent to child, so that a process whose
-// parent ended before it was seen is not reached; once seen it stays known.
+func newFamily(pid int) family { return family{group{pid}, newDescent(pid)} }
+
+func (f family) signal(sig syscall.Signal) {
+	f.descent.find() // before the parents are gone
+	f.group.signal(sig)
+	f.descent.signalTo(sig, func(pid int) bool {
+		s, ok := statOf(pid)
+		return ok && s.group != f.id
+	})
+}
+
+func (f family) live() bool { return f.group.live() || f.descent.live() }
+
+func (f family) close() { f.descent.close() }
+
+// descent is a command and its descendants. It is followed from parent to child, so
+// that a process whose parent ended before it was seen is not reached; once seen
+// it stays known.
 type descent struct {
 	leader int
 	known  map[int]int // by process number: its pidfd
@@ -56,10 +76,15 @@ func newDescent(pid int) *descent {
 
 // signal reaches what was there when it began. After KILL, look again.
 func (d *descent) signal(sig syscall.Signal) {
-	d.find()
+	d.find()                    // before the parents are gone
 	syscall.Kill(d.leader, sig) // reached where there are no pidfds, too
+	d.signalTo(sig, func(pid int) bool { return pid != d.leader })
+}
+
+func (d *descent) signalTo(sig syscall.Signal, chosen func(pid int) bool) {
+	d.find()
 	for pid, fd := range d.known {
-		if pid != d.leader {
+		if chosen(pid) {
 			unix.PidfdSendSignal(fd, sig, nil, 0)
 		}
 	}

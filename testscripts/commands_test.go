@@ -30,6 +30,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"through": throughCmd,
 	"sql":     sqlCmd,
 	"lease":   leaseCmd,
+	"take":    takeCmd,
 	"renewed": renewedCmd,
 	"intime":  inTimeCmd,
 	"gone":    goneCmd,

@@ -40,8 +40,18 @@ func sqlCmd(ts *testscript.TestScript, _ bool, args []string) {
 // store's clock: its last renewal plus 0.99 of its length.
 func leaseCmd(ts *testscript.TestScript, _ bool, args []string) {
 	usage(ts, len(args) == 3, "lease DATABASE KEY FILE")
-	ts.Check(os.WriteFile(ts.MkAbs(args[2]), fmt.Append(nil, validUntil(ts, args[0], args[1])), 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), fmt.Append(nil, validUntil(ts, args[0], args[1], holdOf)), 0o600))
 }
+
+// takeCmd removes the hold of KEY behind flockd's back, and writes to FILE what lease
+// would have written at that moment.
+func takeCmd(ts *testscript.TestScript, _ bool, args []string) {
+	usage(ts, len(args) == 3, "take DATABASE KEY FILE")
+	until := validUntil(ts, args[0], args[1], `DELETE FROM claims WHERE key = ? RETURNING renewed_mono, expires_mono`)
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), fmt.Append(nil, until), 0o600))
+}
+
+const holdOf = `SELECT renewed_mono, expires_mono FROM claims WHERE key = ? AND state = 'holding'`
 
 // renewedCmd waits until the hold of KEY has been renewed three times since FILE
 // was written.
@@ -49,7 +59,7 @@ func renewedCmd(ts *testscript.TestScript, _ bool, args []string) {
 	usage(ts, len(args) == 3, "renewed DATABASE KEY FILE")
 	last, times := number(ts, args[2]), 0
 	until(ts, "renewed", func() bool {
-		if now := validUntil(ts, args[0], args[1]); now > last {
+		if now := validUntil(ts, args[0], args[1], holdOf); now > last {
 			last = now
 			times++
 		}
@@ -57,12 +67,11 @@ func renewedCmd(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
-func validUntil(ts *testscript.TestScript, file, key string) int64 {
+func validUntil(ts *testscript.TestScript, file, key, statement string) int64 {
 	db := openDB(ts.MkAbs(file))
 	defer db.Close()
 	var renewed, expires int64
-	ts.Check(db.QueryRow(`SELECT renewed_mono, expires_mono FROM claims WHERE key = ? AND state = 'holding'`, key).
-		Scan(&renewed, &expires))
+	ts.Check(db.QueryRow(statement, key).Scan(&renewed, &expires))
 	return renewed + (expires-renewed)*99/100
 }
 
