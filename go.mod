@@ -1,6 +1,6 @@
 module flockd
 
-go 1.26.0
+go 1.26
 
 require (
 	github.com/BurntSushi/toml v1.6.0
@@ -8,7 +8,7 @@ require (
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.1.0
-	golang.org/x/sys v0.50.0
+	golang.org/x/sys v0.45.0
 )
 
 require (

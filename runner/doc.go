@@ -38,12 +38,12 @@
 //
 // # What is not
 //
-// Without a controlling terminal the process group of the command is reached:
-// processes that leave the group are not. With one, the command and its
-// descendants are: those whose parent had ended before they were first seen are
-// not. A flockd that is killed takes only the first process with it, and one that
-// is frozen, by the terminal's Ctrl-Z too, acts when it wakes. A process of another user may not be killed, and
-// one in an uninterruptible sleep dies late: the lease is renewed until then where
-// the store lets us. What is left of a tree is read from /proc; where that can't
-// be read, a tree that was told to stop is never taken for gone.
+// The command and its descendants are reached, but those that had lost their parent
+// before they were first seen; without a controlling terminal its whole process
+// group as well. A flockd that is killed takes only the first process with it, and
+// one that is frozen, by the terminal's Ctrl-Z too, acts when it wakes. A process
+// of another user may not be killed, and one in an uninterruptible sleep dies late:
+// the lease is renewed until then where the store lets us. What is left of a tree is
+// read from /proc; where that can't be read, a tree that was told to stop is never
+// taken for gone.
 package runner
