@@ -4,6 +4,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -44,15 +45,31 @@ func openBell(database string) (*bell, error) {
 	}
 	defer unix.Close(fd)
 	unix.Fchmod(fd, st.Mode&0o666) // whatever our umask is; only its maker can, and need
-	// The page must have its block before it is touched: a full disk would end us.
-	if err := unix.Fallocate(fd, 0, 0, bellSize); err != nil {
-		return nil, &os.PathError{Op: "fallocate", Path: path, Err: err}
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if err := allocate(fd, st.Size); err != nil {
+		return nil, &os.PathError{Op: "allocate", Path: path, Err: err}
 	}
 	page, err := unix.Mmap(fd, 0, bellSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("map %s: %w", path, err)
 	}
 	return &bell{(*[bellWords]atomic.Uint32)(unsafe.Pointer(&page[0]))}, nil
+}
+
+// allocate gives the page its block before it is touched: a full disk would end us
+// otherwise. Some file systems, ZFS among them, have to be written to.
+func allocate(fd int, size int64) error {
+	err := unix.Fallocate(fd, 0, 0, bellSize)
+	switch {
+	case !errors.Is(err, unix.EOPNOTSUPP):
+		return err
+	case size >= bellSize:
+		return nil
+	}
+	_, err = unix.Pwrite(fd, make([]byte, bellSize-size), size)
+	return err
 }
 
 func (b *bell) word(seq int64) *atomic.Uint32 { return &b.words[uint64(seq)%bellWords] }
