@@ -32,14 +32,16 @@ type URL struct {
 	rooted   bool // "//" followed the scheme
 }
 
-// ParseURL parses SCHEME:[//[USER[:PASSWORD]@]HOSTS][PATH][?QUERY].
+// ParseURL parses SCHEME:[//[USER[:PASSWORD]@]HOSTS][PATH][?QUERY]. It refuses what is
+// more likely the rest of a line than a part of a URL: white space at an end,
+// control characters, a fragment.
 func ParseURL(raw string) (*URL, error) {
 	scheme, rest, ok := strings.Cut(raw, ":")
 	if !ok || scheme == "" || strings.ContainsAny(scheme, "/@?") {
 		return nil, BadURL("a backend is a URL, SCHEME:…, for example sqlite:///srv/locks/flockd.db")
 	}
 	if strings.ContainsFunc(raw, unicode.IsControl) || strings.TrimSpace(raw) != raw || strings.Contains(raw, "#") {
-		return nil, BadURL("the %s: URL has white space or a # around or in it: a part of a line that doesn't belong to it?", scheme)
+		return nil, BadURL("the %s: URL has white space at an end, a control character or a #, which a URL writes as %%23", scheme)
 	}
 	u := &URL{Scheme: scheme}
 	rest, query, _ := strings.Cut(rest, "?")

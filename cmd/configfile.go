@@ -76,7 +76,7 @@ func readConfig(path string, must bool, uid int) (*configFile, error) {
 	if errors.Is(err, fs.ErrNotExist) && !must {
 		return nil, nil
 	}
-	if errors.Is(err, fs.ErrPermission) {
+	if errors.Is(err, fs.ErrPermission) && !must && path != etcConfig {
 		return nil, usage("is HOME another user's? Set HOME, or FLOCKD_CONFIG=/dev/null to read none", "configuration: %w", err)
 	}
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 
 const day = 24 * time.Hour
 
-// longest is far from where sums of durations overflow, at 292 years.
-const longest = 100 * 365 * day
+// longest is far from where sums of durations overflow, at 292 years: a hint may
+// name nine times one that was given.
+const longest = 30 * 365 * day
 
 var errDuration = errors.New("not a duration such as 90s, 1h30m or 1d12h")
 

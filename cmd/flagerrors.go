@@ -38,7 +38,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	see := "see " + cmd.CommandPath() + " --help"
 	switch {
 	case errors.As(err, &unknown):
-		return unknownFlag(unknown, see)
+		return unknownFlag(cmd, unknown, see)
 	case errors.As(err, &missing):
 		return usage(see, "%s needs a value", flagName(missing.GetFlag()))
 	case errors.As(err, &invalid):
@@ -49,12 +49,12 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usage(see, "%w", err)
 }
 
-func unknownFlag(err *pflag.NotExistError, see string) error {
+func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError, see string) error {
 	name := err.GetSpecifiedName()
 	if name == "timeout" {
 		return usage("--wait limits the time in line, --max-runtime the command's", "there is no --timeout: --wait or --max-runtime?")
 	}
-	if strings.Contains(see, " flockd --help") { // before a command
+	if !cmd.HasParent() { // the flags of a run come after it
 		see = "flockd run --key KEY [flags] -- COMMAND [ARG...]"
 	}
 	if err.GetSpecifiedShortnames() != "" {

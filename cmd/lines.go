@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// linesKept is how many lines wait for a reader of stderr: more than a run
-	// writes in an outage of minutes.
+	// linesKept is how many lines wait for a reader of stderr, the latest ones: more
+	// than a run writes before its end, but with --verbose.
 	linesKept = 256
 	// flushFor is how long the end of flockd waits for one.
 	flushFor = time.Second
@@ -47,14 +47,21 @@ func (l *lines) drain() {
 	}
 }
 
-// Write takes one line, and drops it where too many wait already.
+// Write takes one line. Where too many wait, the oldest is dropped: how a run came
+// out is the last.
 func (l *lines) Write(text []byte) (int, error) {
-	select {
-	case l.queue <- line{text: bytes.Clone(text)}:
-	default:
-		l.dropped.Add(1)
+	for next := (line{text: bytes.Clone(text)}); ; {
+		select {
+		case l.queue <- next:
+			return len(text), nil
+		default:
+		}
+		select {
+		case <-l.queue:
+			l.dropped.Add(1)
+		default:
+		}
 	}
-	return len(text), nil
 }
 
 // flush waits until everything is written, but not for long.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -14,6 +16,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv("FLOCKD_TEST_AS_FLOCKD") != "" {
 		os.Exit(Main(System(), os.DirFS("..")))
 	}
+	// What these tests start must not inherit an ignored SIGHUP, as nohup leaves it:
+	// a caught one is reset.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	os.Exit(m.Run())
 }
 

@@ -59,8 +59,9 @@ backend without secrets, the host, user, pid and base name of the command, the
 times, "exit_code" of the command, the "signal" that ended it, "unlocked",
 "held_by", "error" and "flockd_exit_code". The file has mode 0600 and is replaced as a
 whole, so that a reader never finds half of it. With a + in front of the name each
-state is appended as one line. Wrong flags and settings are found before the file is touched,
-or leave it as usage.`
+state is appended as one line. Where flags or settings
+are wrong, the outcome of an earlier run becomes usage; a flag that can't be read may end flockd
+before it knows of the file.`
 
 const runSignals = `HUP, INT, QUIT, TERM, USR1, USR2, WINCH and CONT that come to flockd are passed to the
 command. While flockd stands in line HUP, INT, QUIT and TERM end the wait, and the others

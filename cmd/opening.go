@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"sync"
 
@@ -36,6 +37,11 @@ func (o *opening) try() *attempt {
 	a := &attempt{done: make(chan struct{})}
 	go func() {
 		defer close(a.done)
+		defer func() {
+			if fault := recover(); fault != nil {
+				a.err = fmt.Errorf("internal fault: %v", fault) // of a driver
+			}
+		}()
 		a.store, a.err = o.opener()
 	}()
 	return a

@@ -1,4 +1,4 @@
-//go:build cgo && !no_sqlite
+//go:build cgo && linux && !no_sqlite
 
 package cmd
 

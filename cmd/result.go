@@ -66,19 +66,37 @@ func openResultFile(name string, r record) (*resultFile, error) {
 	return f, nil
 }
 
-// leaveNoDoubt replaces what an earlier run has left in the result file, where the
-// flags and settings of this one are wrong.
+// leaveNoDoubt replaces the outcome that an earlier run has left in the result file,
+// where the flags and settings of this one are wrong. Then the name may be wrong
+// as well, so that nothing but such an outcome is touched.
 func (a *app) leaveNoDoubt(name, key string, err error) {
+	if !isRecord(name) {
+		return
+	}
 	if f, openErr := openResultFile(name, record{Key: key, PID: os.Getpid(), Asked: time.Now()}); openErr == nil {
 		res := resultOf(err)
 		f.end(res, exitCode(res, nil), a.print.clean) // the error itself is reported
 	}
 }
 
+// isRecord reports whether the file holds one record and no more.
+func isRecord(name string) bool {
+	const atMost = 1 << 20
+	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() || info.Size() > atMost {
+		return false
+	}
+	text, err := os.ReadFile(name)
+	var r record
+	return err == nil && json.Unmarshal(text, &r) == nil && r.Class != "" && r.ID != ""
+}
+
 func (f *resultFile) open(name string) error {
 	path, appending := strings.CutPrefix(name, "+")
-	for _, aliases := range []string{"/dev/", "/proc/"} { // of files that others write to
-		if path == "" || strings.HasPrefix(filepath.Clean(path), aliases) {
+	if path == "" {
+		return errors.New("it has no name")
+	}
+	for _, aliases := range []string{"/dev/std", "/dev/fd/", "/proc/"} { // of files that others write to
+		if strings.HasPrefix(filepath.Clean(path), aliases) {
 			return errors.New("not a file of its own")
 		}
 	}
@@ -137,7 +155,7 @@ func (f *resultFile) end(res runner.Result, status int, clean func(string) strin
 		f.Signal = signalName(sig)
 	}
 	if res.Held != nil {
-		f.HeldBy = res.Held.Holders
+		f.HeldBy = cleanClaims(res.Held.Holders)
 	}
 	if res.Err != nil {
 		f.Error = clean(res.Err.Error())

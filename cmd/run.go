@@ -124,6 +124,7 @@ func (r *lockedRun) do(ctx context.Context, signals chan os.Signal, caught <-cha
 	if err != nil {
 		return resultOf(err)
 	}
+	began := time.Now()
 	store, err := openStore(r.backend, signals)
 	<-caught // from here on there is something to lose
 	if err != nil {
@@ -134,7 +135,9 @@ func (r *lockedRun) do(ctx context.Context, signals chan os.Signal, caught <-cha
 	if err := r.checkGrace(store.Traits()); err != nil {
 		return resultOf(err)
 	}
-	return runner.Run(ctx, r.options(store, signals, path))
+	o := r.options(store, signals, path)
+	o.Spent = time.Since(began)
+	return runner.Run(ctx, o)
 }
 
 // nameDefault says what a lock in the default store is worth.
@@ -169,9 +172,11 @@ func (r *lockedRun) options(store backends.Backend, signals <-chan os.Signal, pa
 }
 
 func (r *lockedRun) command(path string, store backends.Backend) runner.Command {
-	named := r.inherited
-	if named == "" {
-		named = address(store, r.backend)
+	named := func() string {
+		if r.inherited != "" {
+			return r.inherited
+		}
+		return address(store, r.backend)
 	}
 	return runner.Command{
 		Path: path, Args: r.argv, Env: r.Env, Backend: named,

@@ -10,6 +10,14 @@ import (
 // errSilent says that a driver kept to itself what became of a request.
 var errSilent = errors.New("the store did not answer in time")
 
+// telling is the latest of two errors that says something; nil ends the row.
+func telling(before, err error) error {
+	if before != nil && err == errSilent {
+		return before
+	}
+	return err
+}
+
 // words is how long before its limit a driver is told to end, so that it can yet
 // say what it was waiting for. A tenth of a short limit does.
 const words = 20 * time.Millisecond

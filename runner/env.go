@@ -38,8 +38,8 @@ func environ(o *Options, lease *backends.Lease) []string {
 	if len(held) > 0 {
 		set("FLOCKD_HELD", strings.Join(held, ","))
 	}
-	if o.Command.Backend != "" {
-		set("FLOCKD_BACKEND", o.Command.Backend)
+	if o.Command.Backend != nil {
+		set("FLOCKD_BACKEND", o.Command.Backend())
 	}
 	return env
 }

@@ -9,6 +9,7 @@ import (
 )
 
 func TestEnviron(t *testing.T) {
+	backend := func() string { return "sqlite:" }
 	inherited := []string{"PATH=/bin", "FLOCKD_TOKEN=1", "FLOCKD_HELD=forged", "FLOCKD_SLOT=7", "FLOCKD_ONCE=old", "FLOCKD_BACKEND=redis://outer", "FLOCKD_GRACE=x", "FLOCKD_KEY=outer"}
 	lease := backends.Lease{Key: "a b/c", ID: "us", Token: 1 << 52, Mode: backends.Exclusive, TTL: 90 * time.Second}
 	slot := lease
@@ -20,15 +21,15 @@ func TestEnviron(t *testing.T) {
 		want  []string
 	}{
 		{
-			"outermost", Options{Command: Command{Env: inherited, Backend: "sqlite:"}}, &lease,
+			"outermost", Options{Command: Command{Env: inherited, Backend: backend}}, &lease,
 			[]string{"PATH=/bin", "FLOCKD_GRACE=x", "FLOCKD_KEY=a b/c", "FLOCKD_TOKEN=4503599627370496", "FLOCKD_ID=us", "FLOCKD_TTL=90", "FLOCKD_HELD=us", "FLOCKD_BACKEND=sqlite:"},
 		},
 		{
-			"nested, slot 0, once", Options{Command: Command{Env: inherited, Backend: "sqlite:"}, Chain: []string{"outermost", "outer"}}, &slot,
+			"nested, slot 0, once", Options{Command: Command{Env: inherited, Backend: backend}, Chain: []string{"outermost", "outer"}}, &slot,
 			[]string{"PATH=/bin", "FLOCKD_GRACE=x", "FLOCKD_KEY=a b/c", "FLOCKD_TOKEN=4503599627370496", "FLOCKD_ID=us", "FLOCKD_TTL=1.5", "FLOCKD_SLOT=0", "FLOCKD_ONCE=v42", "FLOCKD_HELD=outermost,outer,us", "FLOCKD_BACKEND=sqlite:"},
 		},
 		{
-			"unlocked", Options{Command: Command{Env: inherited, Backend: "sqlite:"}, Chain: []string{"outer"}}, nil,
+			"unlocked", Options{Command: Command{Env: inherited, Backend: backend}, Chain: []string{"outer"}}, nil,
 			[]string{"PATH=/bin", "FLOCKD_GRACE=x", "FLOCKD_KEY=a b/c", "FLOCKD_HELD=outer", "FLOCKD_BACKEND=sqlite:"},
 		},
 		{"unlocked, outermost", Options{Command: Command{Env: inherited}}, nil, []string{"PATH=/bin", "FLOCKD_GRACE=x", "FLOCKD_KEY=a b/c"}},

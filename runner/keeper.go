@@ -213,7 +213,7 @@ func (k *keeper) retimed(t term, ttl time.Duration) term {
 func (k *keeper) blame(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.why = err
+	k.why = telling(k.why, err)
 }
 
 // lost is err as a *LostError, with why no renewal succeeded.

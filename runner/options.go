@@ -38,6 +38,7 @@ type Options struct {
 	Request backends.Request // but Place, which Run sets
 
 	Wait     time.Duration // how long to stand in line; 0: not at all; Forever
+	Spent    time.Duration // of Wait and Patience, before the call
 	Patience time.Duration // how long the store may stay out of reach, if Wait isn't longer; 0: 5 s
 	Chain    []string      // IDs of the enclosing holds, outermost first: Run never waits behind one of them
 
@@ -60,11 +61,11 @@ type Options struct {
 // Command is what to run. Its files are handed over as they are, without a
 // copying goroutine in between.
 type Command struct {
-	Path    string   // absolute or with a slash: looked up already
-	Args    []string // with the name first
-	Env     []string // the environment to start from; Run adds its own variables, which win
-	Backend string   // FLOCKD_BACKEND for the command
-	Stdin   *os.File // nil: closed, also below
+	Path    string        // absolute or with a slash: looked up already
+	Args    []string      // with the name first
+	Env     []string      // the environment to start from; Run adds its own variables, which win
+	Backend func() string // FLOCKD_BACKEND for the command, asked for as it starts; nil: none
+	Stdin   *os.File      // nil: closed, also below
 	Stdout  *os.File
 	Stderr  *os.File
 }

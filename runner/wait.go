@@ -60,7 +60,7 @@ type line struct {
 // acquire returns a Result with a Class unless the key was granted. Then no
 // claim is left behind, as far as the store can be reached.
 func acquire(ctx context.Context, o *Options, clock func() time.Duration) (grant, Result) {
-	l := &line{o: o, clock: clock, began: clock(), backoff: backoffMin, floor: hintFloorMin}
+	l := &line{o: o, clock: clock, began: clock() - o.Spent, backoff: backoffMin, floor: hintFloorMin}
 	l.silent = l.began
 	inLine, stop := heed(ctx, o.Signals)
 	g, r := l.stand(inLine)
@@ -140,7 +140,7 @@ func (l *line) judge(ctx context.Context, err error) Result {
 		return Result{Class: Unavailable, Err: err}
 	}
 	l.claimed = true
-	l.why = err
+	l.why = telling(l.why, err)
 	l.o.Log.Debug("no answer from the store", "key", l.o.Request.Key, "err", err)
 	return Result{}
 }

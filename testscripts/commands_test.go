@@ -31,6 +31,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"sql":     sqlCmd,
 	"lease":   leaseCmd,
 	"take":    takeCmd,
+	"replace": replaceCmd,
 	"renewed": renewedCmd,
 	"intime":  inTimeCmd,
 	"gone":    goneCmd,

@@ -47,8 +47,24 @@ func leaseCmd(ts *testscript.TestScript, _ bool, args []string) {
 // would have written at that moment.
 func takeCmd(ts *testscript.TestScript, _ bool, args []string) {
 	usage(ts, len(args) == 3, "take DATABASE KEY FILE")
-	until := validUntil(ts, args[0], args[1], `DELETE FROM claims WHERE key = ? RETURNING renewed_mono, expires_mono`)
-	ts.Check(os.WriteFile(ts.MkAbs(args[2]), fmt.Append(nil, until), 0o600))
+	end := validUntil(ts, args[0], args[1], `DELETE FROM claims WHERE key = ? RETURNING renewed_mono, expires_mono`)
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), fmt.Append(nil, end), 0o600))
+}
+
+// replaceCmd renames the database to NEW, and writes to FILE what lease would have
+// written at that moment: nobody can renew while it works.
+func replaceCmd(ts *testscript.TestScript, _ bool, args []string) {
+	usage(ts, len(args) == 4, "replace DATABASE KEY FILE NEW")
+	db := openDB(ts.MkAbs(args[0]))
+	defer db.Close()
+	_, err := db.Exec("BEGIN IMMEDIATE")
+	ts.Check(err)
+	var renewed, expires int64
+	ts.Check(db.QueryRow(holdOf, args[1]).Scan(&renewed, &expires))
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), fmt.Append(nil, provenUntil(renewed, expires)), 0o600))
+	ts.Check(os.Rename(ts.MkAbs(args[0]), ts.MkAbs(args[3])))
+	_, err = db.Exec("ROLLBACK")
+	ts.Check(err)
 }
 
 const holdOf = `SELECT renewed_mono, expires_mono FROM claims WHERE key = ? AND state = 'holding'`
@@ -72,8 +88,10 @@ func validUntil(ts *testscript.TestScript, file, key, statement string) int64 {
 	defer db.Close()
 	var renewed, expires int64
 	ts.Check(db.QueryRow(statement, key).Scan(&renewed, &expires))
-	return renewed + (expires-renewed)*99/100
+	return provenUntil(renewed, expires)
 }
+
+func provenUntil(renewed, expires int64) int64 { return renewed + (expires-renewed)*99/100 }
 
 func number(ts *testscript.TestScript, file string) int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(ts.ReadFile(file)), 10, 64)

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -23,6 +25,9 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
+	// As nohup leaves it, an ignored SIGHUP would be inherited by the scripts; a
+	// caught one is reset.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	if os.Geteuid() != 0 {
 		t.Fatal("these tests mount small file systems and become other users: run them as root, in a container for example")
 	}

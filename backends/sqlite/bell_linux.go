@@ -44,7 +44,10 @@ func openBell(database string) (*bell, error) {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer unix.Close(fd)
-	unix.Fchmod(fd, st.Mode&0o666) // whatever our umask is; only its maker can, and need
+	// As SQLite does with its own: whatever our umask and group are. Who can't
+	// needn't, for somebody else has made it.
+	unix.Fchmod(fd, st.Mode&0o666)
+	unix.Fchown(fd, int(st.Uid), int(st.Gid))
 	if err := unix.Fstat(fd, &st); err != nil {
 		return nil, &os.PathError{Op: "stat", Path: path, Err: err}
 	}

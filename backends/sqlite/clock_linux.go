@@ -26,7 +26,7 @@ const bootID = "/proc/sys/kernel/random/boot_id"
 
 func readClock() (clock, error) {
 	if mounted(bootID) {
-		return clock{}, backends.Refuse("use a store for several hosts: a container that looks like a machine of its own can't share a file with its host",
+		return clock{}, backends.Refuse("in a container that is given a boot_id of its own, a lock in a file can't be relied on: run flockd outside of it",
 			"%s is not the kernel's own here, so it doesn't tell whether a holder is gone with another boot", bootID)
 	}
 	boot, err := os.ReadFile(bootID)

@@ -63,6 +63,7 @@ const elsewhere = "name a file elsewhere with --backend sqlite:///…"
 // well: another one that isn't there is more likely a mistake, and would be
 // another lock.
 func prepare(path string, standard bool) error {
+	path = real(path)
 	dir := filepath.Dir(path)
 	if standard {
 		if err := os.MkdirAll(dir, 0o700); err != nil {

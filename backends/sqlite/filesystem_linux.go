@@ -46,7 +46,7 @@ func checkFileSystem(dir string) error {
 		return backends.Refuse("", "%w", &fs.PathError{Op: "statfs", Path: dir, Err: err})
 	}
 	if name, ok := sharedFileSystems[uint32(st.Type)]; ok {
-		return backends.Refuse("name a file on a local disk, or a store for several hosts such as etcd: or redis:",
+		return backends.Refuse(elsewhere,
 			"%s is on a network or shared file system (%s), where SQLite can't keep a lock", dir, name)
 	}
 	return nil

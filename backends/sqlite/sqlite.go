@@ -68,17 +68,17 @@ func (s *Store) open(ctx context.Context, standard bool) error {
 		return err
 	}
 	s.db = sql.OpenDB(connector(s.path))
-	if err := s.migrate(ctx); err != nil {
+	err = s.migrate(ctx)
+	if err == nil {
+		s.files, err = identify(s.path)
+	}
+	if err == nil && s.files[0] != before {
+		err = errReplaced
+	}
+	if err != nil {
 		s.db.Close()
-		return err
 	}
-	if s.files, err = identify(s.path); err != nil {
-		return err
-	}
-	if s.files[0] != before {
-		return errReplaced
-	}
-	return nil
+	return err
 }
 
 // Traits: a claim is a row, which any client can work on and which stays.

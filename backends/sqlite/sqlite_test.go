@@ -409,6 +409,24 @@ func TestSharedFileSystemsAreRefused(t *testing.T) {
 	wantRefused(t, err, "network or shared file system (a test)")
 }
 
+// The file system of the file counts, not that of a link to it.
+func TestSharedFileSystemBehindALink(t *testing.T) {
+	far, err := os.MkdirTemp("/dev/shm", "flockd-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(far)
+	link := t.TempDir() + "/link"
+	if err := errors.Join(os.WriteFile(far+"/a.db", nil, 0o600), os.Symlink(far+"/a.db", link)); err != nil {
+		t.Fatal(err)
+	}
+	const tmpfs = 0x01021994
+	sharedFileSystems[tmpfs] = "a test"
+	defer delete(sharedFileSystems, tmpfs)
+	_, err = openURL(t, "sqlite:"+link)
+	wantRefused(t, err, "network or shared file system (a test)")
+}
+
 func TestFilesArePrivate(t *testing.T) {
 	dir := t.TempDir() + "/state/flockd"
 	if err := prepare(dir+"/a.db", true); err != nil {
