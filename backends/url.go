@@ -191,6 +191,8 @@ func (u *URL) CheckOptions(known ...string) error {
 		switch {
 		case !found:
 			return BadURL("a %s: URL has no option %q; it has %s", u.Scheme, name, strings.Join(known, ", "))
+		case values[0] == "":
+			return BadURL("option %q of the %s: URL is empty: a variable that is missing here?", name, u.Scheme)
 		case len(values) > 1:
 			return BadURL("option %q of the %s: URL is given twice", name, u.Scheme)
 		}

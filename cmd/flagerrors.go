@@ -11,7 +11,7 @@ import (
 )
 
 // checkValues refuses a flag of which the user gave two values, and one that took
-// the -- behind it for its value, as it does where a variable is missing.
+// the flag behind it for its value, as it does where a variable is missing.
 func checkValues(set *pflag.FlagSet, line []string) (err error) {
 	set.Visit(func(flag *pflag.Flag) {
 		v, ok := flag.Value.(interface{ twice() string })
@@ -19,11 +19,27 @@ func checkValues(set *pflag.FlagSet, line []string) (err error) {
 		case err != nil:
 		case ok && v.twice() != "":
 			err = usage("", "%s %s", flagName(flag), v.twice())
-		case flag.Value.String() == "--" && !slices.Contains(line, "--"+flag.Name+"=--"):
-			err = usage("--"+flag.Name+"=-- if that is meant", "%s needs a value: a variable that is missing here?", flagName(flag))
+		case tookFlag(set, flag.Value.String()) && !slices.Contains(line, "--"+flag.Name+"="+flag.Value.String()):
+			err = usage("--"+flag.Name+"="+flag.Value.String()+" if that is meant",
+				"%s needs a value, and %s looks like a flag: a variable that is missing here?", flagName(flag), shortened(flag.Value.String()))
 		}
 	})
 	return err
+}
+
+// tookFlag reports whether a value is what comes behind a value that is missing: one
+// of our flags, or the --.
+func tookFlag(set *pflag.FlagSet, value string) bool {
+	if long, ok := strings.CutPrefix(value, "--"); ok {
+		name, _, _ := strings.Cut(long, "=")
+		return long == "" || set.Lookup(name) != nil
+	}
+	short, ok := strings.CutPrefix(value, "-")
+	if !ok || len(short) != 1 {
+		return false
+	}
+	flag := set.ShorthandLookup(short)
+	return flag != nil && !flag.Hidden
 }
 
 // flagError is the usage error for what pflag found. It never repeats a value

@@ -131,7 +131,7 @@ func (r *lockedRun) do(ctx context.Context, signals chan os.Signal, caught <-cha
 		return resultOf(badBackend(backendNamed(r.from), err))
 	}
 	defer store.Close()
-	r.nameDefault()
+	r.nameDefault(store)
 	if err := r.checkGrace(store.Traits()); err != nil {
 		return resultOf(err)
 	}
@@ -141,10 +141,10 @@ func (r *lockedRun) do(ctx context.Context, signals chan os.Signal, caught <-cha
 }
 
 // nameDefault says what a lock in the default store is worth.
-func (r *lockedRun) nameDefault() {
+func (r *lockedRun) nameDefault(store backends.Backend) {
 	if r.from == fromDefault {
 		r.say(slog.LevelInfo, "no store is named: this lock holds only for user "+r.who.User+
-			" on this host; --backend URL or FLOCKD_BACKEND names another store")
+			" on this host, in "+address(store, r.backend)+"; --backend URL or FLOCKD_BACKEND names another store")
 	}
 }
 

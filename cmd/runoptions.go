@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -101,7 +102,11 @@ func (s *settings) checkFlags(args []string) error {
 	case !s.shell.given() && len(args) == 0:
 		return usage(example, "no command is given")
 	case s.config.given() && s.config.of == "":
-		return usage("", "--config is empty")
+		return usage("", "--config is empty: a variable that is missing here?")
+	case s.resultFile.given() && s.resultFile.of == "":
+		return usage("", "--result-file is empty: a variable that is missing here?")
+	case s.warnSignal.of == syscall.SIGKILL || s.warnSignal.of == syscall.SIGSTOP:
+		return usage("", "--warn-signal %s is no warning: it can't be caught", s.warnSignal.text)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (s *Store) classify(err error) error {
 	case sqlite3.ErrFull:
 		return fmt.Errorf("%s: no space left on the device", s.path)
 	case sqlite3.ErrNotADB:
-		return backends.Refuse("name another file with --backend sqlite:///…", "%s is not a flockd database", s.path)
+		return backends.Refuse("if it was one, end the flockd runs that use it, then move it away; else name another file", "%s is not a flockd database", s.path)
 	case sqlite3.ErrCorrupt:
 		return backends.Refuse("end the flockd runs that use it, then move it away: only the holds and last runs are lost",
 			"%s is damaged: %w", s.path, e)

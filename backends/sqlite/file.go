@@ -108,18 +108,18 @@ func checkFile(path string) error {
 	case int(st.Uid) != os.Geteuid() && st.Uid != 0 && info.Mode().Perm()&0o020 == 0:
 		return notOurs(path, st.Uid)
 	}
-	return readWrite(path, st.Uid)
+	return readWrite(path)
 }
 
 // readWrite refuses a file that we may not read and write, by name of its owner.
-func readWrite(path string, owner uint32) error {
+func readWrite(path string) error {
 	const mayRead, mayWrite = 4, 2
 	for _, file := range []string{path, path + "-wal", path + "-shm"} {
 		err := syscall.Access(file, mayRead|mayWrite)
 		switch {
 		case file != path && errors.Is(err, fs.ErrNotExist):
-		case errors.Is(err, fs.ErrPermission) && int(owner) != os.Geteuid():
-			return notOurs(file, owner)
+		case errors.Is(err, fs.ErrPermission) && ownerOf(file) != os.Geteuid():
+			return notOurs(file, uint32(ownerOf(file)))
 		case err != nil:
 			return backends.Refuse("", "the database can't be read and written: %w", &fs.PathError{Op: "open", Path: file, Err: err})
 		}
@@ -134,6 +134,15 @@ func readWrite(path string, owner uint32) error {
 func notOurs(path string, owner uint32) error {
 	return backends.Refuse("name a file of your own; for one that a group shares: mkdir -m 2770 and chgrp its folder, then chmod g+rw the database and what lies beside it",
 		"%s belongs to %s alone", path, userName(owner))
+}
+
+// ownerOf is the user number of a file's owner; -1: it can't be told.
+func ownerOf(path string) int {
+	var st syscall.Stat_t
+	if syscall.Stat(path, &st) != nil {
+		return -1
+	}
+	return int(st.Uid)
 }
 
 func userName(uid uint32) string {
