@@ -83,12 +83,7 @@ func openStore(u *backends.URL, signals chan os.Signal) (backends.Backend, error
 	o := newOpening(func() (backends.Backend, error) { return all.Open(context.Background(), u) })
 	timer := time.NewTimer(openAtMost)
 	defer timer.Stop()
-	select {
-	case <-o.latest.done:
-	case <-timer.C:
-		return o, nil
-	case sig := <-signals:
-		signals <- sig
+	if !o.latest.waited(timer.C, signals) {
 		return o, nil
 	}
 	var bad *backends.URLError

@@ -2,9 +2,13 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"os"
 	"sync"
+	"syscall"
+	"time"
 
 	"flockd/backends"
 )
@@ -47,6 +51,28 @@ func (o *opening) try() *attempt {
 	return a
 }
 
+// waited reports whether the attempt came to an end, before a limit and before a
+// signal that ends a wait; others are dropped, as they are in line.
+func (a *attempt) waited(limit <-chan time.Time, signals chan os.Signal) bool {
+	for {
+		select {
+		case <-a.done:
+			return true
+		case <-limit:
+			return false
+		case sig := <-signals:
+			switch sig {
+			case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
+				select {
+				case signals <- sig:
+				default: // others of its kind fill the queue
+				}
+				return false
+			}
+		}
+	}
+}
+
 // current is the latest attempt, or a new one after a failure that was told.
 func (o *opening) current() *attempt {
 	o.mu.Lock()
@@ -69,6 +95,10 @@ func (o *opening) open(ctx context.Context) (backends.Backend, error) {
 		o.mu.Lock()
 		a.told = true
 		o.mu.Unlock()
+	}
+	var bad *backends.URLError
+	if errors.As(a.err, &bad) {
+		return nil, &backends.RefusedError{Err: bad} // to try again is of no use
 	}
 	return a.store, a.err
 }

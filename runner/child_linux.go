@@ -58,11 +58,7 @@ func start(c Command, env []string, tty int) (*child, error) {
 		return nil, err
 	}
 	ch.started = time.Now()
-	if tty == noTerminal {
-		ch.tree = newFamily(ch.process.Pid)
-	} else {
-		ch.tree = newDescent(ch.process.Pid)
-	}
+	ch.tree = newDescent(ch.process.Pid, tty == noTerminal)
 	return ch, nil
 }
 

@@ -2,10 +2,14 @@ package runner
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,63 +40,64 @@ func (g group) live() bool {
 	return false
 }
 
-// family is a command that leads a group, with what left the group but can be found
-// from parent to child: timeout(1) in a script leads a group of its own.
-type family struct {
-	group
-	descent *descent
-}
-
-func newFamily(pid int) family { return family{group{pid}, newDescent(pid)} }
-
-func (f family) signal(sig syscall.Signal) {
-	f.descent.find() // before the parents are gone
-	f.group.signal(sig)
-	f.descent.signalTo(sig, func(pid int) bool {
-		s, ok := statOf(pid)
-		return ok && s.group != f.id
-	})
-}
-
-func (f family) live() bool { return f.group.live() || f.descent.live() }
-
-func (f family) close() { f.descent.close() }
+// walkFor is how long a look for descendants may take, before a signal that has
+// its time: a tree that forks faster than it is read has no end.
+const walkFor = 20 * time.Millisecond
 
 // descent is a command and its descendants. It is followed from parent to child, so
 // that a process whose parent ended before it was seen is not reached; once seen
-// it stays known.
+// it stays known. What is in the command's own group is reached by that, and known
+// by it: the group's number isn't used again while the leader isn't reaped.
 type descent struct {
 	leader int
-	known  map[int]int // by process number: its pidfd
+	group  group       // that the command leads; zero: it shares a group with others
+	known  map[int]int // by process number, of those outside of the group: its pidfd
+	whole  bool        // the last walk has seen everything
 }
 
-func newDescent(pid int) *descent {
+// newDescent follows the command pid, which leads a group or not.
+func newDescent(pid int, leads bool) *descent {
 	d := &descent{leader: pid, known: map[int]int{}}
-	if fd, err := unix.PidfdOpen(pid, 0); err == nil { // not yet reaped, so it is ours
-		d.known[pid] = fd
+	if leads {
+		d.group = group{pid}
 	}
 	return d
 }
 
-// signal reaches what was there when it began. After KILL, look again.
+// signal reaches what was there when it began. Before KILL everything is stopped,
+// which ends its work as soon, and keeps it from forking and from losing its
+// parents while it is looked for. After KILL, look again.
 func (d *descent) signal(sig syscall.Signal) {
-	d.find()                    // before the parents are gone
-	syscall.Kill(d.leader, sig) // reached where there are no pidfds, too
-	d.signalTo(sig, func(pid int) bool { return pid != d.leader })
+	if sig == syscall.SIGKILL {
+		d.send(syscall.SIGSTOP)
+	}
+	d.walk(sig == syscall.SIGKILL)
+	d.send(sig)
 }
 
-func (d *descent) signalTo(sig syscall.Signal, chosen func(pid int) bool) {
-	d.find()
-	for pid, fd := range d.known {
-		if chosen(pid) {
-			unix.PidfdSendSignal(fd, sig, nil, 0)
-		}
+// send signals the group, or else the command, and who is known.
+func (d *descent) send(sig syscall.Signal) {
+	if d.group != (group{}) {
+		d.group.signal(sig)
+	} else {
+		syscall.Kill(d.leader, sig) // not yet reaped, so it is ours
+	}
+	for _, fd := range d.known {
+		unix.PidfdSendSignal(fd, sig, nil, 0)
 	}
 }
 
+// live reports whether something isn't dead, or wasn't looked at.
 func (d *descent) live() bool {
-	d.find()
-	return len(d.known) > 0
+	d.walk(false)
+	if !d.whole || len(d.known) > 0 {
+		return true
+	}
+	if d.group != (group{}) {
+		return d.group.live()
+	}
+	s, ok := statOf(d.leader)
+	return ok && !s.dead()
 }
 
 func (d *descent) close() {
@@ -101,41 +106,77 @@ func (d *descent) close() {
 	}
 }
 
-// find forgets the dead and adds children of the others until there is none left
-// to add.
-func (d *descent) find() {
+// walk looks once at each process that it finds, and stops those outside of the
+// group if it is told to, before it looks at their children.
+func (d *descent) walk(stop bool) {
+	d.forget()
+	queue := append([]int{d.leader}, slices.Collect(maps.Keys(d.known))...)
+	seen := map[int]bool{}
+	d.whole = true
+	for end := time.Now().Add(walkFor); len(queue) > 0; {
+		if time.Now().After(end) {
+			d.whole = false
+			return
+		}
+		parent := queue[0]
+		queue = queue[1:]
+		for _, child := range childrenOf(parent) {
+			if !seen[child] && d.admit(child, parent, stop) {
+				queue = append(queue, child)
+			}
+			seen[child] = true
+		}
+	}
+}
+
+// forget lets go of the dead.
+func (d *descent) forget() {
 	for pid, fd := range d.known {
 		if exited(fd) {
 			unix.Close(fd)
 			delete(d.known, pid)
 		}
 	}
-	for again := true; again; {
-		again = false
-		for pid := range d.known {
-			for _, child := range childrenOf(pid) {
-				again = d.add(child, pid) || again
-			}
-		}
-	}
 }
 
-// add opens the process before it looks whose child it is: a number that was
-// used again meanwhile names a process with another parent.
-func (d *descent) add(pid, parent int) bool {
-	if _, ok := d.known[pid]; ok {
+// admit reports whether pid is a live child of parent, and keeps it if it is
+// outside of the group.
+func (d *descent) admit(pid, parent int, stop bool) bool {
+	s, ok := statOf(pid)
+	switch {
+	case !ok || s.parent != parent || s.dead():
 		return false
+	case d.in(s), d.known[pid] != 0:
+		return true
 	}
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
+		d.whole = d.whole && errors.Is(err, unix.ESRCH) // no descriptor is left: another look, when some have died
 		return false
 	}
-	if s, ok := statOf(pid); !ok || s.parent != parent || exited(d.known[parent]) || exited(fd) {
+	// Now the number stays what it is. It was used again meanwhile if its parent,
+	// or its parent's number, isn't ours.
+	if s, ok := statOf(pid); !ok || s.parent != parent || !d.ours(parent) || exited(fd) {
 		unix.Close(fd)
 		return false
 	}
 	d.known[pid] = fd
+	if stop {
+		unix.PidfdSendSignal(fd, syscall.SIGSTOP, nil, 0)
+	}
 	return true
+}
+
+// in reports whether a process is in the command's own group.
+func (d *descent) in(s stat) bool { return d.group != (group{}) && s.group == d.group.id }
+
+// ours reports whether the number pid still names one of the tree.
+func (d *descent) ours(pid int) bool {
+	if fd, ok := d.known[pid]; ok {
+		return !exited(fd)
+	}
+	s, ok := statOf(pid)
+	return pid == d.leader || ok && d.in(s)
 }
 
 // exited reports whether the process is dead, a zombie or gone.

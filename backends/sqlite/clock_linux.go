@@ -25,7 +25,8 @@ type clock struct {
 const bootID = "/proc/sys/kernel/random/boot_id"
 
 func readClock() (clock, error) {
-	if mounted(bootID) {
+	var system unix.Statfs_t
+	if err := unix.Statfs(bootID, &system); err == nil && system.Type != unix.PROC_SUPER_MAGIC || mounted(bootID) {
 		return clock{}, backends.Refuse("in a container that is given a boot_id of its own, a lock in a file can't be relied on: run flockd outside of it",
 			"%s is not the kernel's own here, so it doesn't tell whether a holder is gone with another boot", bootID)
 	}

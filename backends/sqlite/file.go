@@ -30,7 +30,7 @@ func locate(u *backends.URL) (path string, standard bool, err error) {
 	switch {
 	case u.Path != "" && !filepath.IsAbs(u.Path):
 		return "", false, backends.BadURL("sqlite: takes an absolute path, as in sqlite:///var/lib/flockd/flockd.db: in another folder %s would be another lock", u.Path)
-	case strings.Contains(u.Path, "/$") || strings.Contains(u.Path, "/~"):
+	case unreplaced(u.Path):
 		return "", false, backends.BadURL("the path %s has a variable or ~ that no shell has replaced", u.Path)
 	case u.Path != "":
 		path = filepath.Clean(u.Path)
@@ -40,6 +40,18 @@ func locate(u *backends.URL) (path string, standard bool, err error) {
 	}
 	path, err = userFile()
 	return path, true, err
+}
+
+// unreplaced reports whether a path has a variable, or a ~ alone, that a shell would
+// have replaced.
+func unreplaced(path string) bool {
+	for i := range len(path) - 1 {
+		next := path[i+1]
+		if path[i] == '$' && (next == '{' || next == '_' || 'A' <= next && next <= 'Z' || 'a' <= next && next <= 'z') {
+			return true
+		}
+	}
+	return strings.HasPrefix(path, "/~/")
 }
 
 // userFile is the default database of other users than root.
