@@ -43,7 +43,8 @@
 // group as well. A flockd that is killed takes only the first process with it, and
 // one that is frozen, by the terminal's Ctrl-Z too, acts when it wakes. A process
 // of another user may not be killed, and one in an uninterruptible sleep dies late:
-// the lease is renewed until then where the store lets us. What is left of a tree is
-// read from /proc; where that can't be read, a tree that was told to stop is never
-// taken for gone.
+// the lease is renewed until then where the store lets us. More descendants outside
+// of the group than flockd may open descriptors are not all reached. What is left of a
+// tree is read from /proc; where that can't be read, a tree that was told to stop is
+// never taken for gone.
 package runner
