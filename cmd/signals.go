@@ -44,6 +44,6 @@ func leaveStreams() {
 	}
 	defer null.Close()
 	for fd := range 2 {
-		syscall.Dup3(int(null.Fd()), fd, 0)
+		redirect(int(null.Fd()), fd)
 	}
 }

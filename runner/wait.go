@@ -68,7 +68,11 @@ func acquire(ctx context.Context, o *Options, clock func() time.Duration) (grant
 		r = interrupted(inLine)
 	}
 	if r.Class != "" && l.claimed {
-		l.leave(ctx)
+		limit := leaveFor
+		if r.Class == Unavailable {
+			limit = attemptFloor // it has been silent for long enough
+		}
+		l.leave(ctx, limit)
 	}
 	return g, r
 }
@@ -225,8 +229,8 @@ func (l *line) backOff(ctx context.Context) {
 }
 
 // leave gives the claim up, known or not.
-func (l *line) leave(ctx context.Context) {
-	err := within(context.WithoutCancel(ctx), leaveFor, func(ctx context.Context) error {
+func (l *line) leave(ctx context.Context, limit time.Duration) {
+	err := within(context.WithoutCancel(ctx), limit, func(ctx context.Context) error {
 		return l.o.Backend.Release(ctx, l.o.Request.Key, l.o.Request.ID, backends.Outcome{})
 	})
 	if err != nil && !errors.Is(err, backends.ErrLost) {

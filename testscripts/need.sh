@@ -13,7 +13,13 @@ package() {
 
 packages=
 for command in "$@"; do
-	command -v "$command" >/dev/null || packages="$packages $(package "$command")"
+	command -v "$command" >/dev/null && continue
+	for name in $(package "$command"); do
+		case "$packages " in
+		*" $name "*) ;;
+		*) packages="$packages $name" ;;
+		esac
+	done
 done
 [ -n "$packages" ] || exit 0
 

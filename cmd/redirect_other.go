@@ -1,0 +1,8 @@
+//go:build !linux
+
+package cmd
+
+import "golang.org/x/sys/unix"
+
+// redirect makes the descriptor to another one for what from is.
+func redirect(from, to int) error { return unix.Dup2(from, to) }
