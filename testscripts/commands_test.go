@@ -35,6 +35,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"renewed": renewedCmd,
 	"intime":  inTimeCmd,
 	"gone":    goneCmd,
+	"stopped": stoppedCmd,
 	"disk":    diskCmd,
 	"fill":    fillCmd,
 	"repeat":  repeatCmd,
@@ -82,6 +83,7 @@ func startCmd(ts *testscript.TestScript, _ bool, args []string) {
 	cmd := exec.Command(path, args[2:]...)
 	cmd.Dir = ts.MkAbs(".")
 	cmd.Env = environ(ts)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // nothing that is sent to our group is meant for it
 	out, err := os.Create(ts.MkAbs(name + ".out"))
 	ts.Check(err)
 	defer out.Close()
@@ -115,6 +117,12 @@ func endedCmd(ts *testscript.TestScript, _ bool, args []string) {
 	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
 	defer timer.Stop()
 	got, ok := exitStatus(cmd.Wait())
+	for name, other := range ts.Value(jobsKey{}).(jobs) {
+		if other.ProcessState == nil {
+			stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", other.Process.Pid))
+			ts.Logf("%s still there: %.60s", name, stat)
+		}
+	}
 	ts.Logf("%s%s", ts.ReadFile(args[0]+".out"), ts.ReadFile(args[0]+".err"))
 	if !ok || strconv.Itoa(got) != args[1] {
 		ts.Fatalf("%s: status %d, want %s", args[0], got, args[1])
@@ -170,6 +178,15 @@ func goneCmd(ts *testscript.TestScript, neg bool, args []string) {
 	if dead == neg {
 		ts.Fatalf("dead: %v (%s)", dead, stat)
 	}
+}
+
+// stoppedCmd waits until the process whose number is in a file is stopped.
+func stoppedCmd(ts *testscript.TestScript, _ bool, args []string) {
+	usage(ts, len(args) == 1, "stopped PIDFILE")
+	until(ts, "stopped", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pidIn(ts, args[0])))
+		return err == nil && bytes.Contains(stat, []byte(") T "))
+	})
 }
 
 // diskCmd mounts a file system of that size.

@@ -4,8 +4,10 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	_ "github.com/mattn/go-sqlite3"
@@ -111,12 +113,19 @@ func inTimeCmd(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // locker locks a database for writing, says so in a file, and stops in the middle
-// of it: locker DATABASE FILE.
+// of it: locker DATABASE FILE [once]. It stays stopped whatever wakes it, until it is
+// killed, or with once until it is woken.
 func locker() {
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	db := openDB(os.Args[1])
 	_, err := db.Exec("BEGIN IMMEDIATE")
 	fatal(err)
 	fatal(os.WriteFile(os.Args[2], []byte(strconv.Itoa(os.Getpid())), 0o600))
-	fatal(unix.Kill(os.Getpid(), unix.SIGSTOP))
-	fmt.Println("went on")
+	for {
+		fatal(unix.Kill(os.Getpid(), unix.SIGSTOP))
+		fmt.Println("woken")
+		if len(os.Args) > 3 {
+			return
+		}
+	}
 }
