@@ -121,9 +121,11 @@ func locker() {
 	_, err := db.Exec("BEGIN IMMEDIATE")
 	fatal(err)
 	fatal(os.WriteFile(os.Args[2], []byte(strconv.Itoa(os.Getpid())), 0o600))
+	woken := make(chan os.Signal, 1)
+	signal.Notify(woken, syscall.SIGCONT)
 	for {
 		fatal(unix.Kill(os.Getpid(), unix.SIGSTOP))
-		fmt.Println("woken")
+		<-woken // the stop may reach this thread later than the call returns
 		if len(os.Args) > 3 {
 			return
 		}
