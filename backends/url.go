@@ -2,7 +2,10 @@ package backends
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -161,6 +164,31 @@ func (u *URL) String() string {
 		b.WriteString("?" + strings.ReplaceAll(query.Encode(), url.QueryEscape(Hidden), Hidden))
 	}
 	return b.String()
+}
+
+// ReadPassword is the URL's password, or the content of ?password-file= without the
+// line break at its end; empty: none.
+func (u *URL) ReadPassword() (string, error) {
+	file := u.Query.Get("password-file")
+	switch {
+	case file == "":
+		return u.Password, nil
+	case u.Password != "":
+		return "", BadURL("the %s: URL has a password and a ?password-file=", u.Scheme)
+	}
+	text, err := os.ReadFile(file)
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err // the path is named already
+	}
+	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	switch {
+	case err != nil:
+		return "", BadURL("?password-file=%s: %v", file, err)
+	case password == "":
+		return "", BadURL("?password-file=%s is empty", file)
+	}
+	return password, nil
 }
 
 // Prefix is ?prefix=.
