@@ -14,6 +14,15 @@ type Waiter interface {
 	Wait(ctx context.Context, held *HeldError) error
 }
 
+// Watcher is implemented by stores that can say at once what a holder would else
+// hear with its next renewal.
+type Watcher interface {
+	// Watch returns nil when something may have been done to the hold that no
+	// renewal has told of yet: it was removed, or somebody left a notice. It
+	// returns ctx's error when ctx ends first. It is a hint, as Waiter's is.
+	Watch(ctx context.Context, lease Lease) error
+}
+
 // Register is implemented by stores that remember the highest token that each
 // resource has seen.
 type Register interface {

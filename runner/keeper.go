@@ -37,6 +37,10 @@ func (e *LostError) Unwrap() error { return e.Err }
 
 func (e *LostError) Is(target error) bool { return target == backends.ErrLost }
 
+// watchFloorMax bounds what a store costs whose hints come for nothing: at most
+// one renewal in this time, as if it had none.
+const watchFloorMax = renewAtMost
+
 // keeper renews one lease, and says when the command has to go. A stop comes
 // through stops, at most two of them: the second brings the first forward.
 type keeper struct {
@@ -46,6 +50,7 @@ type keeper struct {
 	tick    time.Duration // the longest sleep
 	log     *slog.Logger
 	stops   chan stop
+	hints   chan struct{} // the next renewal has something to tell
 
 	lease    backends.Lease
 	ttl      time.Duration // as granted last
@@ -67,7 +72,7 @@ type question struct {
 // keep starts a keeper of a lease whose grant was asked for at sent. end stops
 // the renewals, and is called when nothing of the command is left.
 func keep(ctx context.Context, k *keeper, timing Timing, sent time.Duration) (end func()) {
-	k.stops = make(chan stop, 2)
+	k.stops, k.hints = make(chan stop, 2), make(chan struct{})
 	k.ttl = k.lease.TTL
 	k.term = term{timing: timing}.renewed(sent, rand.Float64())
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -76,7 +81,30 @@ func keep(ctx context.Context, k *keeper, timing Timing, sent time.Duration) (en
 		defer close(done)
 		k.loop(ctx)
 	}()
+	if watcher, ok := backends.As[backends.Watcher](k.backend); ok {
+		go k.watch(ctx, watcher)
+	}
 	return func() { cancel(); <-done }
+}
+
+// watch asks for a renewal whenever the store says that there is something to
+// hear. A store that says so for nothing, or can't watch, is asked less and less.
+func (k *keeper) watch(ctx context.Context, watcher backends.Watcher) {
+	for floor := hintFloorMin; ctx.Err() == nil; floor = min(2*floor, watchFloorMax) {
+		began := k.clock()
+		lease := k.lease
+		a := <-call(func() (struct{}, error) { return struct{}{}, watcher.Watch(ctx, lease) })
+		if a.err == nil {
+			select {
+			case k.hints <- struct{}{}:
+			case <-ctx.Done():
+			}
+		}
+		if k.clock()-began > watchFloorMax {
+			floor = hintFloorMin
+		}
+		pause(ctx, floor)
+	}
 }
 
 // standing is nil while the lease can be trusted, else a *LostError.
@@ -128,13 +156,19 @@ func (k *keeper) loop(ctx context.Context) {
 	k.drop()
 }
 
-// rest waits for d, a tick, an answer or the end of ctx.
+// rest waits for d, a tick, an answer, a hint or the end of ctx.
 func (k *keeper) rest(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(min(d, k.tick))
 	defer timer.Stop()
+	hints := k.hints
+	if k.inFlight.answer != nil {
+		hints = nil // what it is about may have come after the question
+	}
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
+	case <-hints:
+		k.write(k.read().hinted(k.clock()))
 	case a := <-k.inFlight.answer:
 		if ctx.Err() != nil {
 			return // the end of ctx is why it failed

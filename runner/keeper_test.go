@@ -138,6 +138,86 @@ func TestKeeperPassesANoticeOnAndRenews(t *testing.T) {
 	})
 }
 
+// hinting is a store that says when a hold has something to hear.
+type hinting struct {
+	faulty
+	watch func(context.Context) error
+}
+
+func (h *hinting) Watch(ctx context.Context, _ backends.Lease) error { return h.watch(ctx) }
+
+func TestKeeperFollowsAHint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		removed := make(chan struct{})
+		k := keepMinute(t, &hinting{faulty{Backend: b}, func(ctx context.Context) error {
+			select {
+			case <-removed:
+				removed = nil
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}})
+		time.Sleep(sec)
+		if err := b.Ask(t.Context(), "k", "us", backends.Notice{Kind: backends.Break, Force: true}); err != nil {
+			t.Fatal(err)
+		}
+		close(removed)
+		s := <-k.stops
+		if at := k.clock.now(); at != sec || !errors.Is(s.why, backends.ErrLost) {
+			t.Errorf("told at %v: %+v", at, s)
+		}
+	})
+}
+
+// A renewal in flight may have been answered before what the hint is about.
+func TestKeeperAsksAgainAfterAHintWhileAsking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		asked, hint := make(chan time.Duration, 10), make(chan struct{}, 10)
+		clock, hang := newClock(), deaf(t)
+		keepMinute(t, &hinting{faulty{Backend: b, renew: func(ctx context.Context, l backends.Lease) (backends.Renewal, error) {
+			asked <- clock.now()
+			hint <- struct{}{}
+			hang(sec)
+			return b.Renew(ctx, l)
+		}}, func(ctx context.Context) error {
+			select {
+			case <-hint:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}})
+		first, second := <-asked, <-asked
+		if second-first != sec {
+			t.Errorf("asked at %v and %v, want the second as soon as the first was answered", first, second)
+		}
+	})
+}
+
+// Hints for nothing, and a store that can't watch, cost little more than none.
+func TestKeeperIsNotDrivenByHints(t *testing.T) {
+	for name, hint := range map[string]error{"hints for nothing": nil, "can't watch": errors.New("unknown service")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := mem.New()
+				asked, looked := 0, 0
+				keepMinute(t, &hinting{faulty{Backend: b, renew: func(ctx context.Context, l backends.Lease) (backends.Renewal, error) {
+					asked++
+					return b.Renew(ctx, l)
+				}}, func(context.Context) error { looked++; return hint }})
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if asked < 180 || asked > 330 || looked > 140 {
+					t.Errorf("renewed %d times in an hour, watched %d times", asked, looked)
+				}
+			})
+		})
+	}
+}
+
 // Two full attempts that hang fit between the first renewal and TERM, and the
 // third answer, if there is time for one, or the second, if that comes just
 // within its limit, keeps the hold.

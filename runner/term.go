@@ -86,6 +86,14 @@ func (t term) renewed(sent time.Duration, jitter float64) term {
 	return t
 }
 
+// hinted moves the next renewal forward to now.
+func (t term) hinted(now time.Duration) term {
+	if !t.asking {
+		t.next = min(t.next, now)
+	}
+	return t
+}
+
 // failed moves the term on after a renewal failed. Only ErrLost is final; any
 // other error leaves the outcome unknown and the old deadline standing.
 func (t term) failed(err error, now time.Duration) term {

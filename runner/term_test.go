@@ -47,6 +47,9 @@ func TestTermDecides(t *testing.T) {
 		{"told, renewing", late.passedOn(minuteTerm), 55 * sec, step{do: renew}},
 		{"renewed", fresh.renewed(30*sec, 0), 31 * sec, step{do: rest, at: 50 * sec}},
 		{"renewed early", fresh.renewed(30*sec, 1), 31 * sec, step{do: rest, at: 48 * sec}},
+		{"hinted", fresh.hinted(sec), sec, step{do: renew}},
+		{"hinted while asking", fresh.asked(20 * sec).hinted(21 * sec), 21 * sec, step{do: rest, at: 27_500 * time.Millisecond}},
+		{"hinted when due", fresh.hinted(25 * sec), 25 * sec, step{do: renew}},
 		{"renewed by an old request", fresh.renewed(5*sec, 0), 55 * sec, step{do: tell, stop: stop{minuteKill + 5*sec, ErrExpiring}}},
 	} {
 		if got := tc.term.decide(tc.now); got != tc.want {
