@@ -1,0 +1,55 @@
+package servers
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Version is an etcd that a test can run against.
+type Version int
+
+const (
+	Current Version = iota // built from tools/etcd
+	Debian                 // the distribution's, an older one
+)
+
+func (v Version) String() string { return [...]string{"current", "debian"}[v] }
+
+func (v Version) program(t testing.TB) string {
+	t.Helper()
+	if v == Debian {
+		return "etcd"
+	}
+	return built(t)
+}
+
+// pace lets one member grant leases of 1 s: the shortest is one and a half election
+// timeouts, in whole seconds, so 2 s with etcd's own 1000 ms.
+var pace = []string{"--heartbeat-interval", "50", "--election-timeout", "500"}
+
+// Etcd starts an etcd of one member, with its data in its folder, so that a restart
+// keeps them. The arguments are etcd's own, come last and so win; {dir} in them stands
+// for the server's folder. With --cert-file, clients are served over TLS.
+func Etcd(t testing.TB, version Version, args ...string) *Process {
+	t.Helper()
+	peer := "http://" + address(t)
+	argv := []string{
+		version.program(t), "--name", "m0", "--data-dir", "{dir}/data",
+		"--listen-client-urls", scheme(args) + "://{addr}", "--advertise-client-urls", scheme(args) + "://{addr}",
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "m0=" + peer,
+	}
+	return start(t, address(t), serves, nil, slices.Concat(argv, pace, args)...)
+}
+
+// serves is what etcd prints when it has joined a cluster that has a leader.
+const serves = "ready to serve client requests"
+
+func scheme(args []string) string {
+	for _, arg := range args {
+		if arg == "--cert-file" || strings.HasPrefix(arg, "--cert-file=") {
+			return "https"
+		}
+	}
+	return "http"
+}

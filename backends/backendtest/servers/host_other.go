@@ -1,0 +1,14 @@
+//go:build !linux
+
+package servers
+
+import (
+	"errors"
+	"os/exec"
+)
+
+var errLinux = errors.New("the servers for tests run on Linux only")
+
+func startToDieWithUs(*exec.Cmd) error        { return errLinux }
+func awaitStop(int) error                     { return errLinux }
+func reserve(int) (release func(), err error) { return nil, errLinux }
