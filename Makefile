@@ -3,8 +3,10 @@
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 # Static, since the dynamic linker would take a tenth of a short run's time; and so
-# without the parts of the C library that load others.
-TAGS    := osusergo,netgo,sqlite_omit_load_extension
+# without the parts of the C library that load others. grpcnotrace leaves out the pages
+# that gRPC can serve about itself, and with them html/template, for which the linker
+# keeps every exported method: 10 of 25 MB, and as much of a run's memory.
+TAGS    := osusergo,netgo,sqlite_omit_load_extension,grpcnotrace
 LDFLAGS := -s -w -X flockd/cmd.version=$(VERSION) -linkmode=external -extldflags=-static
 FLOCKD  := flockd
 PREFIX  := /usr/local
