@@ -1,0 +1,163 @@
+package torture
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"flockd/backends"
+)
+
+// span is the life of one command, as it has seen itself: its processes' first and
+// last stamp.
+type span struct {
+	key, id     string
+	token       backends.Token
+	first, last int64
+	ended       bool // it came to its own end
+}
+
+// spansIn reads the stamps in folder.
+func spansIn(folder string) ([]*span, error) {
+	text, err := os.ReadFile(filepath.Join(folder, "stamps"))
+	if err != nil {
+		return nil, err
+	}
+	spans := map[holdID]*span{}
+	for line := range bytes.Lines(text) {
+		var at int64
+		var what, id, key string
+		var token backends.Token
+		if _, err := fmt.Sscan(string(line), &at, &what, &token, &id, &key); err != nil {
+			return nil, fmt.Errorf("%w: %q", err, line)
+		}
+		hold := holdID{id, token}
+		if spans[hold] == nil {
+			spans[hold] = &span{key: key, id: id, token: token, first: at}
+		}
+		s := spans[hold]
+		s.first, s.last, s.ended = min(s.first, at), max(s.last, at), s.ended || what == "end"
+	}
+	return slices.Collect(maps.Values(spans)), nil
+}
+
+// checkOracle passes on what commands found that saw another one alive.
+func checkOracle(folder string) error {
+	text, err := os.ReadFile(filepath.Join(folder, "violations"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("two commands at a time, says the kernel:\n%s", text)
+}
+
+// checkSpans wants no two commands of a key alive at a time, each later than those
+// with smaller tokens.
+func checkSpans(spans []*span) error {
+	spans = slices.SortedFunc(slices.Values(spans), func(a, b *span) int {
+		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.token, b.token))
+	})
+	var errs []error
+	for i := range spans[min(1, len(spans)):] {
+		a, b := spans[i], spans[i+1]
+		if a.key == b.key && b.first <= a.last {
+			errs = append(errs, fmt.Errorf("%q: token %d lived until %d, token %d from %d: %v too long",
+				a.key, a.token, a.last, b.token, b.first, time.Duration(a.last-b.first)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkDeadlines wants every command dead before its lease could have passed on,
+// whether somebody was there to take it or not. It returns the shortest time
+// that was left.
+func checkDeadlines(spans []*span, lives map[string]*life) (closest time.Duration, _ error) {
+	var errs []error
+	closest = never
+	for _, s := range spans {
+		var g *grant
+		if l := lives[s.id]; l != nil {
+			g = l.grant(s.token)
+		}
+		if g == nil {
+			errs = append(errs, fmt.Errorf("%q: token %d ran without a grant", s.key, s.token))
+			continue
+		}
+		left := time.Duration(g.validUntil() - s.last)
+		closest = min(closest, left)
+		if left <= 0 {
+			errs = append(errs, fmt.Errorf("%q: token %d lived %v longer than its lease could be proven", s.key, s.token, -left))
+		}
+	}
+	return closest, errors.Join(errs...)
+}
+
+// checkTokens wants a larger token of each grant than of all those that were told
+// before it was asked for.
+func checkTokens(grants []*grant) error {
+	byKey := map[string][]*grant{}
+	for _, g := range grants {
+		byKey[g.key] = append(byKey[g.key], g)
+	}
+	var errs []error
+	for key, grants := range byKey {
+		told := slices.SortedFunc(slices.Values(grants), func(a, b *grant) int { return cmp.Compare(a.told, b.told) })
+		slices.SortFunc(grants, func(a, b *grant) int { return cmp.Compare(a.sent, b.sent) })
+		var most backends.Token
+		for _, g := range grants {
+			for len(told) > 0 && told[0].told < g.sent {
+				most = max(most, told[0].token)
+				told = told[1:]
+			}
+			if g.token <= most {
+				errs = append(errs, fmt.Errorf("%q: token %d was granted after %d", key, g.token, most))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkAtMost is how long porcupine may think. A history of ten minutes takes seconds:
+// what takes longer has too many unknown outcomes on a key.
+const checkAtMost = 2 * time.Minute
+
+// checkModel wants an order of all requests in which an exclusive lock would have
+// given these answers.
+func checkModel(ops []porcupine.Operation) error {
+	result := porcupine.CheckOperationsTimeout(model, ops, checkAtMost)
+	if result == porcupine.Ok {
+		return nil
+	}
+	var errs []error
+	for _, part := range byKey(ops) {
+		if porcupine.CheckOperationsTimeout(model, part, checkAtMost) == porcupine.Ok {
+			continue
+		}
+		slices.SortFunc(part, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+		text := fmt.Appendf(nil, "%q: no lock can have answered so (%v):\n", part[0].Input.(input).key, result)
+		for _, op := range part {
+			text = fmt.Appendf(text, "  %d to %d: %s\n", op.Call, op.Return, model.DescribeOperation(op.Input, op.Output))
+		}
+		errs = append(errs, errors.New(string(text)))
+	}
+	return errors.Join(errs...)
+}
+
+// grantsOf are all grants in lives.
+func grantsOf(lives map[string]*life) (grants []*grant) {
+	for _, l := range lives {
+		grants = append(grants, l.grants...)
+	}
+	return grants
+}

@@ -1,0 +1,98 @@
+// Probe is the command that flockd runs in the torture tests: probe FOLDER WORK [MODE...].
+// It takes a lock of the kernel that nobody else may hold, works for WORK, and stamps
+// the time all the while. Modes:
+//
+//	deaf    ignores TERM
+//	family  leaves the work to a child, and waits for it; TERM ends the parent at once, unless it is deaf too
+//	orphan  as family, but only the child is deaf
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"flockd/testscripts/torture/trace"
+)
+
+// beat is how often a probe shows that it lives.
+const beat = 10 * time.Millisecond
+
+func main() {
+	folder, modes := os.Args[1], os.Args[3:]
+	work, err := time.ParseDuration(os.Args[2])
+	check(err)
+	stamps, err := os.OpenFile(filepath.Join(folder, "stamps"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	check(err)
+	if slices.Contains(modes, "deaf") {
+		signal.Ignore(syscall.SIGTERM)
+	}
+	if slices.Contains(modes, "child") {
+		labour(stamps, work)
+		return
+	}
+	stamp(stamps, "start")
+	oracle := lock(folder)
+	switch {
+	case slices.Contains(modes, "orphan"):
+		delegate(oracle, folder, "deaf")
+	case slices.Contains(modes, "family"):
+		delegate(oracle, folder, modes...)
+	default:
+		labour(stamps, work)
+	}
+	stamp(stamps, "end")
+	oracle.Close()
+}
+
+// lock takes the lock of the key that the kernel grants to one at a time. It is
+// held as long as this process or a child of it has the file open. If it is taken
+// there are two holders, whatever any clock says.
+func lock(folder string) *os.File {
+	f, err := os.OpenFile(filepath.Join(folder, "oracle."+os.Getenv("FLOCKD_KEY")), os.O_RDWR|os.O_CREATE, 0o600)
+	check(err)
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		violations, err2 := os.OpenFile(filepath.Join(folder, "violations"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+		check(err2)
+		before, _ := os.ReadFile(f.Name())
+		fmt.Fprintf(violations, "%d %q token %s: %v: held under %s\n", trace.Now(), os.Getenv("FLOCKD_KEY"), os.Getenv("FLOCKD_TOKEN"), err, before)
+		os.Exit(3)
+	}
+	check(f.Truncate(0))
+	fmt.Fprintf(f, "token %s by %d", os.Getenv("FLOCKD_TOKEN"), os.Getpid())
+	return f
+}
+
+func labour(stamps *os.File, work time.Duration) {
+	for end := trace.Now() + int64(work); trace.Now() < end; {
+		stamp(stamps, "beat")
+		time.Sleep(min(beat, time.Duration(end-trace.Now())))
+	}
+}
+
+// delegate has a child do the work, with the lock in its hands too.
+func delegate(oracle *os.File, folder string, modes ...string) {
+	cmd := exec.Command(os.Args[0], append([]string{folder, os.Args[2], "child"}, modes...)...)
+	cmd.ExtraFiles = []*os.File{oracle}
+	cmd.Stderr = os.Stderr
+	check(cmd.Run())
+}
+
+// stamp appends one line in one call, so that lines of several processes don't mix.
+func stamp(f *os.File, what string) {
+	_, err := fmt.Fprintln(f, trace.Now(), what, os.Getenv("FLOCKD_TOKEN"), os.Getenv("FLOCKD_ID"), os.Getenv("FLOCKD_KEY"))
+	check(err)
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "probe "+strings.Join(os.Args[1:], " ")+":", err)
+		os.Exit(4)
+	}
+}
