@@ -34,3 +34,9 @@ require (
 	google.golang.org/grpc v1.85.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
+
+replace google.golang.org/genproto/googleapis/api => ./third_party/annotations
+
+replace github.com/grpc-ecosystem/grpc-gateway/v2 => ./third_party/openapi
+
+replace github.com/golang/protobuf => ./third_party/protobuf

@@ -1,0 +1,2 @@
+// Package annotations stands in for the one that describes HTTP gateways.
+package annotations

@@ -1,0 +1,2 @@
+// Package options stands in for the one that describes HTTP gateways to people.
+package options
