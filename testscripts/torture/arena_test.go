@@ -1,0 +1,199 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"flockd/testscripts/torture/trace"
+)
+
+const (
+	// Few keys, so that there are lines; new ones all the time, so that no history
+	// of one becomes too long to check, and a host that died in one doesn't hold up
+	// the rest.
+	keys       = 4
+	generation = 6 * time.Second
+	contenders = 5 * keys
+)
+
+// arena is where many flockd fight for a few keys of one store.
+type arena struct {
+	t       testing.TB
+	store   *store
+	folder  string // what the probes and the tracers write to
+	flockd  string
+	probe   string
+	history *history
+	seed    uint64
+	began   time.Time
+
+	mu     sync.Mutex
+	jobs   map[int]*job // that run, by number of the flockd
+	exits  []exit
+	faults map[string]int
+}
+
+// job is a flockd that runs.
+type job struct {
+	session
+	key    string
+	mode   string
+	killed bool // by us; guarded by arena.mu
+}
+
+// exit is how a flockd ended.
+type exit struct {
+	job    *job
+	code   int // negative: by that signal
+	stderr string
+	began  int64
+	ended  int64
+}
+
+func newArena(t testing.TB, s *store, flockd string, seed uint64) *arena {
+	t.Helper()
+	folder := t.TempDir()
+	h, err := openHistory(filepath.Join(folder, "trace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "config.toml"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := &arena{
+		t: t, store: s, folder: folder, flockd: flockd, probe: probe(t), history: h, seed: seed, began: time.Now(),
+		jobs: map[int]*job{}, faults: map[string]int{},
+	}
+	t.Cleanup(func() {
+		for _, j := range a.running() {
+			j.kill()
+		}
+		h.file.Close()
+	})
+	return a
+}
+
+// random is a source of its own for each who draws from it, the same for the same seed.
+func (a *arena) random(who uint64) *rand.Rand { return rand.New(rand.NewPCG(a.seed, who)) }
+
+func (a *arena) applied(fault string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.faults[fault]++
+}
+
+func (a *arena) running() []*job {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(maps.Values(a.jobs))
+}
+
+// pick is one of those that run, or nil.
+func (a *arena) pick(r *rand.Rand, fits func(*job) bool) *job {
+	jobs := slices.DeleteFunc(a.running(), func(j *job) bool { return !fits(j) })
+	if len(jobs) == 0 {
+		return nil
+	}
+	return jobs[r.IntN(len(jobs))]
+}
+
+// key is one of those that are fought for now.
+func (a *arena) key(r *rand.Rand) string {
+	return fmt.Sprintf("k%d-%d", time.Since(a.began)/generation, r.IntN(keys))
+}
+
+// contend runs one flockd after the other until ctx ends.
+func (a *arena) contend(ctx context.Context, r *rand.Rand) {
+	for ctx.Err() == nil {
+		key := a.key(r)
+		way := a.store.ways[r.IntN(len(a.store.ways))]
+		work, mode := draw(r, works), draw(r, modes)
+		a.run(way, key, mode, work, options(r)...)
+	}
+}
+
+// What the contenders draw from. What is there more than once is drawn more often.
+var (
+	works  = []string{"5ms", "20ms", "50ms", "100ms", "300ms", "1s", "3s", "6s"}
+	modes  = []string{"", "", "", "deaf", "family", "family deaf", "orphan"}
+	ttls   = []string{"1s", "1500ms", "2s", "3s", "4s"}
+	waits  = []string{"0", "500ms", "3s", "3s", "10s", "forever"}
+	graces = []string{"", "", "0s", "50ms"}
+	limits = []string{"", "", "", "", "150ms", "1s"}
+)
+
+func draw(r *rand.Rand, from []string) string { return from[r.IntN(len(from))] }
+
+func options(r *rand.Rand) []string {
+	args := []string{"--ttl", draw(r, ttls), "--wait", draw(r, waits)}
+	if grace := draw(r, graces); grace != "" {
+		args = append(args, "--grace", grace)
+	}
+	if limit := draw(r, limits); limit != "" {
+		args = append(args, "--max-runtime", limit)
+	}
+	return args
+}
+
+// run runs one flockd to its end.
+func (a *arena) run(way, key, mode, work string, options ...string) exit {
+	args := slices.Concat([]string{"run", "--key", key}, options, []string{"--", a.probe, a.folder, work}, strings.Fields(mode))
+	cmd := exec.Command(a.flockd, args...)
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + a.folder, "FLOCKD_CONFIG=" + filepath.Join(a.folder, "config.toml"),
+		"FLOCKD_BACKEND=" + way, trace.Variable + "=" + filepath.Join(a.folder, "trace"),
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	stderr, err := os.CreateTemp(a.folder, "stderr-") // not a pipe, whose end would be waited for
+	if err != nil {
+		a.t.Error(err)
+		return exit{}
+	}
+	defer os.Remove(stderr.Name())
+	defer stderr.Close()
+	cmd.Stderr = stderr
+	e := exit{job: &job{key: key, mode: mode}, began: trace.Now()}
+	if err := a.start(cmd, e.job); err != nil {
+		a.t.Error(err)
+		return exit{}
+	}
+	cmd.Wait() // how it ended is in ProcessState
+	a.end(cmd, &e, stderr.Name())
+	return e
+}
+
+// start starts a flockd. It is in jobs as long as its number is its own.
+func (a *arena) start(cmd *exec.Cmd, j *job) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	j.session = session(cmd.Process.Pid)
+	a.jobs[cmd.Process.Pid] = j
+	return nil
+}
+
+func (a *arena) end(cmd *exec.Cmd, e *exit, stderr string) {
+	text, _ := os.ReadFile(stderr)
+	e.ended, e.stderr = trace.Now(), string(text)
+	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if e.code = status.ExitStatus(); status.Signaled() {
+		e.code = -int(status.Signal())
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.jobs, cmd.Process.Pid)
+	a.exits = append(a.exits, *e)
+}

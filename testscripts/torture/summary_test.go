@@ -1,0 +1,122 @@
+package torture
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Exit codes of flockd, and of the probe where it finds another one alive.
+const (
+	finished    = 0
+	violated    = 3
+	unavailable = 69
+	skipped     = 75
+	lost        = 79
+	tooLong     = 124
+	terminated  = 128 + 15
+)
+
+// checkExits wants exit codes that fit what happened.
+func (a *arena) checkExits(lives map[string]*life, spans []*span) error {
+	ran, spanOf := map[int]*span{}, map[string]*span{}
+	for _, s := range spans {
+		spanOf[s.id] = s
+	}
+	for id, l := range lives {
+		if s := spanOf[id]; s != nil {
+			ran[l.pid] = s
+		}
+	}
+	var errs []error
+	for _, e := range a.exits {
+		if err := e.check(ran[int(e.job.session)]); err != nil {
+			errs = append(errs, fmt.Errorf("%w: %s", err, e.stderr))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// check judges one exit; s is nil if the command didn't run.
+func (e exit) check(s *span) error {
+	switch {
+	case e.job.killed && e.code == -9:
+		return nil
+	case e.code == finished && (s == nil || !s.ended):
+		return errors.New("exit 0, but the command didn't come to its end")
+	case (e.code == skipped || e.code == unavailable) && s != nil:
+		return fmt.Errorf("exit %d, but the command ran", e.code)
+	}
+	switch e.code {
+	case finished, violated, unavailable, skipped, lost, tooLong, terminated, -15:
+		return nil
+	}
+	return fmt.Errorf("exit %d", e.code)
+}
+
+// takeovers are the times from the end of a lease that wasn't given back, or from
+// when somebody first asked after it, to the next grant; handOvers counts the others.
+func takeovers(lives map[string]*life) (handOvers int, times []time.Duration) {
+	grants := slices.SortedFunc(slices.Values(grantsOf(lives)), func(a, b *grant) int {
+		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.token, b.token))
+	})
+	for i := range grants[min(1, len(grants)):] {
+		a, b := grants[i], grants[i+1]
+		switch {
+		case a.key != b.key:
+		case a.released:
+			handOvers++
+		default:
+			times = append(times, time.Duration(b.told-max(a.last+a.trusted, b.asked)))
+		}
+	}
+	return handOvers, times
+}
+
+// summary is one line. A storm that showed nothing is a failure.
+func (a *arena) summary(lives map[string]*life, ops int, closest time.Duration) string {
+	handOvers, times := takeovers(lives)
+	counts := map[int]int{}
+	for _, e := range a.exits {
+		counts[e.code]++
+	}
+	grants := len(grantsOf(lives))
+	a.least("grants", grants, 50)
+	a.least("hand-overs", handOvers, 20)
+	a.least("takeovers", len(times), 3)
+	a.least("losses", counts[lost], 1)
+	for _, f := range slices.Concat(a.processFaults(), a.store.faults) {
+		a.least(f.name, a.faults[f.name], 1)
+	}
+	return fmt.Sprintf("%s: seed %d, %d starts, %d grants, %d losses, %d hand-overs, %d takeovers (%v at most after the lease), faults: %s; exits: %s; closest to a deadline %v; %d operations checked",
+		a.store.name, a.seed, len(a.exits), grants, counts[lost], handOvers, len(times),
+		slices.Max(append(times, 0)).Round(time.Millisecond), list(a.faults), list(counts), closest.Round(time.Millisecond), ops)
+}
+
+func (a *arena) least(what string, n, want int) {
+	if n < want {
+		a.t.Errorf("%s: %d %s are too few to show anything", a.store.name, n, what)
+	}
+}
+
+func list[K cmp.Ordered](counts map[K]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%v %d", name, counts[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// keep leaves what a storm has written, to look at.
+func (a *arena) keep() {
+	folder, err := os.MkdirTemp("", "flockd-storm-")
+	if err == nil {
+		err = os.CopyFS(folder, os.DirFS(a.folder))
+	}
+	a.t.Logf("kept in %s (%v)", folder, err)
+}
