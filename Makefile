@@ -36,9 +36,9 @@ check: ## what else CI looks at
 	go vet -tags no_sqlite ./...
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 
-bench: build ## median ratios beside flock(1)
-	@sh testscripts/need.sh flock
-	go run ./testscripts/bench ./flockd
+bench: build ## median ratios beside flock(1) and etcdctl lock
+	@sh testscripts/need.sh flock redis-server etcd etcdctl
+	go test ./testscripts/bench -run '^$$' -bench . -benchtime 1x -timeout 30m -flockd '$(CURDIR)/flockd'
 
 install: build ## program, man pages and completions below PREFIX
 	install -Dm755 $(FLOCKD) $(DESTDIR)$(PREFIX)/bin/flockd
