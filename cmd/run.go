@@ -148,6 +148,13 @@ func (r *lockedRun) nameDefault(store backends.Backend) {
 	}
 }
 
+// nameCaveat says why a lock in this very store is worth less than others of its kind.
+func (r *lockedRun) nameCaveat(store backends.Backend) {
+	if s, ok := backends.As[interface{ Caveat() string }](store); ok && s.Caveat() != "" {
+		r.say(slog.LevelWarn, s.Caveat())
+	}
+}
+
 // options are the runner's.
 func (r *lockedRun) options(store backends.Backend, signals <-chan os.Signal, path string) runner.Options {
 	return runner.Options{
@@ -166,8 +173,11 @@ func (r *lockedRun) options(store backends.Backend, signals <-chan os.Signal, pa
 		Signals:       signals,
 		Log:           r.print.log,
 		OnWait:        r.onWait,
-		OnGrant:       r.onGrant,
-		OnStart:       r.onStart,
+		OnGrant: func(lease backends.Lease) error {
+			r.nameCaveat(store)
+			return r.onGrant(lease)
+		},
+		OnStart: r.onStart,
 	}
 }
 
