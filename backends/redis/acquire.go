@@ -1,0 +1,80 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"flockd/backends"
+)
+
+// Acquire implements backends.Backend.
+func (s *Store) Acquire(ctx context.Context, req backends.Request) (backends.Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.to.timeout)
+	defer cancel()
+	if err := req.Check(); err != nil {
+		return backends.Lease{}, s.failed("acquire", req.Key, err)
+	}
+	if req.Mode != backends.Exclusive || req.Once != nil {
+		return backends.Lease{}, backends.Refuse("", "redis: no shared or slot holds and no once yet")
+	}
+	lease, err := s.acquire(ctx, req)
+	if err != nil {
+		return backends.Lease{}, s.failed("acquire", req.Key, err)
+	}
+	return lease, nil
+}
+
+func (s *Store) acquire(ctx context.Context, req backends.Request) (lease backends.Lease, err error) {
+	a, err := s.run(ctx, acquireScript, req.Key, req.ID, s.to.replicas,
+		ceil(req.TTL), ceil(req.Place), ceil(req.MinHold), string(req.Mode), req.Slots, encode(req.Owner))
+	if err != nil {
+		return lease, err
+	}
+	switch a.text(0) {
+	case "held":
+		return lease, s.held(req, a)
+	case "lost":
+		return lease, backends.ErrLost
+	case "granted":
+		return backends.Lease{
+			Key: req.Key, ID: req.ID, Token: backends.Token(parseMicros(a.text(1))), Mode: req.Mode, TTL: req.TTL,
+			Granted: parseMicros(a.text(2)).time(),
+		}, s.enough(a)
+	}
+	return lease, fmt.Errorf("%s: unknown answer %q", s.to.name, a.values)
+}
+
+// ceil is d in whole µs, not less than d.
+func ceil(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
+
+// held reads the answer that somebody is in the way.
+func (s *Store) held(req backends.Request, a answer) error {
+	now := parseMicros(a.text(1))
+	first, err := decode[claim](a.text(6), "line", req.Key)
+	if err != nil {
+		return err
+	}
+	held := &backends.HeldError{
+		Key: req.Key, AsOf: now.time(), Waiters: a.number(2), Ahead: a.number(3),
+		RetryAfter: time.Duration(max(parseMicros(a.text(4)), 0)) * time.Microsecond,
+	}
+	if req.Place > 0 {
+		held.Seen = bell(s.to.prefix.bell(req.Key, req.ID))
+	}
+	if c := first.public(a.text(5), now); c.State == backends.Waiting {
+		held.Next = &c
+	} else {
+		held.Holders = []backends.Claim{c}
+	}
+	return held
+}
+
+// enough refuses to count what too few replicas have. It may count yet, so it is an
+// unknown outcome.
+func (s *Store) enough(a answer) error {
+	if a.copies >= s.to.replicas {
+		return nil
+	}
+	return fmt.Errorf("%s: %d of %d replicas have it in time (min-replicas)", s.to.name, a.copies, s.to.replicas)
+}

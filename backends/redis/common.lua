@@ -1,0 +1,94 @@
+-- What stands before each script. All are given the same keys, in one slot:
+--   KEYS[1]  line    sorted set: ID → place, the smallest is first in line
+--   KEYS[2]  ends    sorted set: ID → µs at which the claim leaves the line unless it is extended
+--   KEYS[3]  claims  hash: ID → its record, JSON
+--   KEYS[4]  key     hash: token (the counter), last and success (the runs of that name, JSON)
+--   KEYS[5]  ended   tombstone: exists when the ID was released
+-- ARGV[1] is the ID and ARGV[2] the version of the records that the client knows.
+-- A key is never computed, so that proxies can route each by what they are told.
+--
+-- Instants and tokens are decimal strings in records: cjson writes 14 digits of a
+-- number, and tostring no more, where µs have 16. A claim is in the line if both its
+-- place and its record are there: a store that evicts may have dropped either.
+
+local id, version = ARGV[1], tonumber(ARGV[2])
+local clock = redis.call('TIME')
+local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
+
+local function text(n) return string.format('%.0f', n) end
+
+-- record decodes what is kept of a claim, nil if nothing is. The client knows these
+-- errors by their words.
+local function record(of)
+  local json = redis.call('HGET', KEYS[3], of)
+  if not json then return nil end
+  local ok, c = pcall(cjson.decode, json)
+  if not ok or type(c) ~= 'table' or not tonumber(c.v) then error('flockd-unreadable') end
+  if tonumber(c.v) > version then error('flockd-newer ' .. text(tonumber(c.v))) end
+  if not tonumber(c.ends) or not tonumber(c.kept) then error('flockd-unreadable') end
+  return c
+end
+
+local function ends(c) return math.max(tonumber(c.ends), tonumber(c.kept)) end
+
+local function leased(c) return tonumber(c.ends) > now end
+
+local function holds(c) return c.state == 'holding' and leased(c) end
+
+-- placed is the claim of an ID that is in line, dead or alive, or nil.
+local function placed(of)
+  return redis.call('ZSCORE', KEYS[1], of) and record(of) or nil
+end
+
+-- standing is the live claim of an ID, or nil.
+local function standing(of)
+  local c = placed(of)
+  return c and ends(c) > now and c or nil
+end
+
+local function put(of, c)
+  redis.call('HSET', KEYS[3], of, cjson.encode(c))
+  redis.call('ZADD', KEYS[2], text(ends(c)), of)
+end
+
+local function remove(of)
+  redis.call('ZREM', KEYS[1], of)
+  redis.call('ZREM', KEYS[2], of)
+  redis.call('HDEL', KEYS[3], of)
+end
+
+-- first is the first in line and its claim, or nil. The dead in front of it go.
+local function first()
+  while true do
+    local head = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
+    if not head then return nil end
+    local c = record(head)
+    if c and ends(c) > now then return head, c end
+    remove(head)
+  end
+end
+
+-- admit lets the rest of the script write though Redis has no memory left: it looks
+-- at the first write of a script only, and this one, which changes nothing, takes
+-- none. Claims that are in line already are worked on like this, so that a full
+-- Redis costs no running job its lease.
+local function admit() redis.call('PERSIST', KEYS[1]) end
+
+-- bury forbids the ID for that many milliseconds.
+local function bury(milliseconds) redis.call('SET', KEYS[5], '1', 'PX', milliseconds) end
+
+-- leave takes a claim out of the line. It returns the ID whose turn has come by that,
+-- '' if there is none. What is left of a key that nobody uses is forgotten after idle
+-- milliseconds; while there are claims nothing has a TTL, for some policies evict
+-- first what has one.
+local function leave(of, idle)
+  local before = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
+  remove(of)
+  local head, c = first()
+  if not head then
+    redis.call('PEXPIRE', KEYS[4], idle)
+  elseif head ~= before and c.state == 'waiting' then
+    return head
+  end
+  return ''
+end

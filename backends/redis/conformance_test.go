@@ -1,0 +1,27 @@
+package redis
+
+import (
+	"testing"
+	"time"
+
+	"flockd/backends"
+	"flockd/backends/backendtest"
+	"flockd/backends/backendtest/servers"
+)
+
+func TestConformance(t *testing.T) {
+	server := servers.Redis(t)
+	url := "redis://" + server.Addr
+	backendtest.Run(t, backendtest.Harness{
+		Open: func(t testing.TB) backends.Backend { return open(t, url) },
+		TTL:  time.Second,
+		// How late a busy machine may be; the store itself counts in microseconds.
+		Granularity: 200 * time.Millisecond,
+		Has:         backendtest.Waits | backendtest.MinHolds | backendtest.Dates,
+		Newer: func(t testing.TB, key string) {
+			s := open(t, url)
+			lease := acquire(t, s, request(key))
+			do(t, s, "HSET", s.to.prefix.part(key, "claims"), lease.ID, `{"v":2,"state":{"of":"another kind"}}`)
+		},
+	})
+}

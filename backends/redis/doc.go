@@ -1,0 +1,24 @@
+// Package redis keeps locks in one Redis (6 or later, Valkey too), also behind a
+// proxy that knows no publish and subscribe and wants every key named.
+//
+// Each operation is one script, and so one atomic step; the scripts (*.lua) are the
+// protocol, and common.lua says what is kept where. All keys of a lock have one hash
+// tag. The server's clock alone decides what has expired.
+//
+// What is not promised:
+//
+//   - A failover may lose a grant that was acknowledged, and then two hold the key:
+//     for the rest of a lease, or, with a primary that is cut off from its replicas
+//     but not from the holder, for as long as the cut lasts. ?min-replicas=N narrows
+//     that: a grant or renewal counts only once N replicas have it. Tokens go on
+//     growing in both cases, as they are never below the server's clock in
+//     microseconds, unless the clock of the new primary is behind.
+//   - A step of the server's clock ends leases early or late.
+//   - A store that evicts (any maxmemory-policy but noeviction) may drop a hold. Its
+//     holder finds that at the next renewal.
+//   - The record of a key that was last used by a run that crashed, or that had a
+//     min-hold, stays until the key is used again; others are forgotten 100 days
+//     after the last claim has left.
+//   - A primary that becomes a writable replica (replica-read-only no) while we are
+//     connected isn't noticed; one that is read-only is, with the first write.
+package redis

@@ -1,0 +1,108 @@
+package redis
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"flockd/backends"
+)
+
+// version is what we write, and know.
+const version = backends.RecordVersion
+
+// micros is an instant or a token as the records have it: a decimal string, "0" for
+// none. An instant is µs since 1970 by the server's clock.
+type micros int64
+
+func (m *micros) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	*m = micros(n)
+	return err
+}
+
+func parseMicros(text string) micros {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return micros(n)
+}
+
+// time is the instant, the zero Time for none.
+func (m micros) time() time.Time {
+	if m == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(int64(m))
+}
+
+// claim is a record of the hash claims.
+type claim struct {
+	V       int             `json:"v"`
+	State   backends.State  `json:"state"`
+	Mode    backends.Mode   `json:"mode"`
+	Slots   int             `json:"slots"`
+	Owner   backends.Owner  `json:"owner"`
+	Asked   micros          `json:"asked"`
+	Token   micros          `json:"token"`
+	Granted micros          `json:"granted"`
+	Renewed micros          `json:"renewed"`
+	Ends    micros          `json:"ends"` // of the place or the lease
+	Kept    micros          `json:"kept"` // grant + min-hold: taken until then, even if the lease ends
+	Notice  backends.Notice `json:"notice"`
+}
+
+// public is the claim as others see it at now.
+func (c claim) public(id string, now micros) backends.Claim {
+	state := c.State
+	if state == backends.Holding && c.Ends <= now {
+		state = backends.Cooling // its holder is gone without a word
+	}
+	return backends.Claim{
+		ID: id, State: state, Mode: c.Mode, Slots: c.Slots, Token: backends.Token(c.Token), Owner: c.Owner,
+		Asked: c.Asked.time(), Granted: c.Granted.time(), Renewed: c.Renewed.time(), Expires: max(c.Ends, c.Kept).time(),
+		Notice: c.Notice,
+	}
+}
+
+// run is a record of a run that ended.
+type run struct {
+	V     int            `json:"v"`
+	Owner backends.Owner `json:"owner"`
+	Token micros         `json:"token"`
+	Start micros         `json:"start"`
+	End   micros         `json:"end"`
+	Class string         `json:"class"`
+	Exit  int            `json:"exit"`
+}
+
+func (r run) public() *backends.Run {
+	return &backends.Run{
+		Owner: r.Owner, Token: backends.Token(r.Token), Start: r.Start.time(), End: r.End.time(), Class: r.Class, Exit: r.Exit,
+	}
+}
+
+// decode reads a record, and refuses one of a newer version: no more than the
+// version is read of that.
+func decode[T claim | run](text, what, key string) (record T, err error) {
+	var head struct {
+		V int `json:"v"`
+	}
+	if err := json.Unmarshal([]byte(text), &head); err != nil || head.V < 1 {
+		return record, unreadable(what, key)
+	}
+	if head.V > version {
+		return record, newer(what, key, head.V)
+	}
+	if err := json.Unmarshal([]byte(text), &record); err != nil {
+		return record, unreadable(what, key)
+	}
+	return record, nil
+}
+
+// encode is v as JSON text; v is one of our own plain types.
+func encode(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic("redis: " + err.Error())
+	}
+	return string(text)
+}

@@ -1,0 +1,9 @@
+-- Proves and extends a hold; never makes one. ARGV: ID, version, TTL µs.
+-- Returns {'renewed', notice (JSON; '': none)} or {'lost'}.
+
+local mine = standing(id)
+if not mine or not holds(mine) then return {'lost'} end
+admit()
+mine.renewed, mine.ends = text(now), text(now + tonumber(ARGV[3]))
+put(id, mine)
+return {'renewed', mine.notice and cjson.encode(mine.notice) or ''}
