@@ -1,0 +1,263 @@
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// cluster is the way to the members: one connection, to the first that answers,
+// until it fails.
+type cluster struct {
+	endpoints []string
+	tls       *tls.Config
+	user      string
+	password  string
+	options   []grpc.DialOption // for tests
+
+	mu     sync.Mutex
+	link   *link  // nil: none is open
+	next   int    // the endpoint to connect to first
+	token  string // that proves the user; empty: none yet
+	open   bool   // the cluster asks nobody for a user
+	caveat string
+}
+
+func newCluster(endpoints []string, config *tls.Config, user, password string) *cluster {
+	c := &cluster{endpoints: endpoints, tls: config, user: user, password: password}
+	c.next = rand.N(len(endpoints)) // so that clients spread over the members
+	c.options = []grpc.DialOption{grpc.WithPerRPCCredentials(bearer{c})}
+	return c
+}
+
+// stagger is how much longer a member may take to answer than the next one,
+// before that is tried at the same time.
+const stagger = 250 * time.Millisecond
+
+// connected is the open connection, or a new one.
+func (c *cluster) connected(ctx context.Context) (*link, error) {
+	c.mu.Lock()
+	l, first := c.link, c.next
+	c.mu.Unlock()
+	if l != nil && l.usable() {
+		return l, nil
+	}
+	if l != nil {
+		c.drop(l)
+		return c.connected(ctx)
+	}
+	l, err := c.race(ctx, first)
+	if err != nil {
+		return nil, err
+	}
+	return c.keep(l), nil
+}
+
+// keep makes l the open connection, unless another caller was faster.
+func (c *cluster) keep(l *link) *link {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link != nil {
+		go l.close()
+		return c.link
+	}
+	c.link = l
+	c.next = c.index(l.endpoint)
+	go c.learnVersion(l)
+	return l
+}
+
+func (c *cluster) index(endpoint string) int {
+	for i, e := range c.endpoints {
+		if e == endpoint {
+			return i
+		}
+	}
+	return 0
+}
+
+// race connects to one endpoint after the other, and takes the first that answers.
+func (c *cluster) race(ctx context.Context, first int) (*link, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type result struct {
+		link *link
+		err  error
+	}
+	results := make(chan result)
+	start := func(endpoint string) {
+		l, err := dial(ctx, endpoint, c.tls, c.options...)
+		select {
+		case results <- result{l, err}:
+		case <-ctx.Done():
+			if l != nil {
+				l.close()
+			}
+		}
+	}
+	var errs []error
+	for started := 0; ; {
+		var next <-chan time.Time
+		if started < len(c.endpoints) {
+			go start(c.endpoints[(first+started)%len(c.endpoints)])
+			started++
+			next = time.After(stagger)
+		}
+		select {
+		case r := <-results:
+			if r.err == nil {
+				return r.link, nil
+			}
+			if errs = append(errs, r.err); len(errs) == len(c.endpoints) {
+				return nil, unreachable(errs)
+			}
+		case <-next:
+		case <-ctx.Done():
+			return nil, unreachable(append(errs, ctx.Err()))
+		}
+	}
+}
+
+// drop makes sure that l isn't used again. The next connection is to another
+// member, if there is one.
+func (c *cluster) drop(l *link) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link == l {
+		c.link = nil
+		c.next = (c.index(l.endpoint) + 1) % len(c.endpoints)
+	}
+	go l.close()
+}
+
+// close drops the connection.
+func (c *cluster) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link != nil {
+		c.link.close()
+		c.link = nil
+	}
+}
+
+// A request that isn't answered in half the time that is left is asked again on
+// another connection, but none is given less than this: it is what a busy server or a
+// far one may well take.
+const leastTry = time.Second
+
+// call runs op, which must bear being run again from its start, until it succeeds,
+// fails for good, or has had its chance with every member.
+func (c *cluster) call(ctx context.Context, op func(context.Context, *link) error) error {
+	for tries := 0; ; tries++ {
+		err, again := c.try(ctx, op)
+		if err == nil || !again || tries > len(c.endpoints) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// try runs op once; again says that another connection may do better.
+func (c *cluster) try(parent context.Context, op func(context.Context, *link) error) (err error, again bool) {
+	ctx, cancel := context.WithTimeout(parent, share(parent))
+	defer cancel()
+	l, err := c.connected(ctx)
+	if err != nil {
+		return err, errors.Is(err, context.DeadlineExceeded)
+	}
+	if err = c.authenticate(ctx, l); err == nil {
+		err = op(ctx, l)
+	}
+	switch {
+	case err == nil:
+		return nil, false
+	case tokenExpired(err) && c.user != "":
+		c.forget()
+		return named(l, err), true
+	case isUnavailable(err), errors.Is(err, context.DeadlineExceeded):
+		c.drop(l)
+		return named(l, err), true
+	}
+	return named(l, err), false
+}
+
+// share is how long one try may last.
+func share(ctx context.Context) time.Duration {
+	deadline, _ := ctx.Deadline()
+	left := time.Until(deadline)
+	return max(left/2, min(left, leastTry))
+}
+
+// isUnavailable reports whether another member may do better: the connection
+// failed, or the member has no leader, no quorum, or is about to stop.
+func isUnavailable(err error) bool {
+	var e rpctypes.EtcdError
+	if errors.As(err, &e) {
+		return e.Code() == codes.Unavailable
+	}
+	switch status.Code(err) {
+	case codes.Unavailable, codes.Canceled, codes.Internal:
+		return true
+	}
+	return false
+}
+
+// authenticate gets a token where there is a user and none yet. It is good on
+// every member.
+func (c *cluster) authenticate(ctx context.Context, l *link) error {
+	c.mu.Lock()
+	ready := c.user == "" || c.token != "" || c.open
+	c.mu.Unlock()
+	if ready {
+		return nil
+	}
+	resp, err := pb.NewAuthClient(l.conn).Authenticate(ctx, &pb.AuthenticateRequest{Name: c.user, Password: c.password})
+	err = clientv3.ContextError(ctx, err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case errors.Is(err, rpctypes.ErrAuthNotEnabled):
+		c.open = true
+		return nil
+	case err != nil:
+		return err
+	}
+	c.token = resp.Token
+	return nil
+}
+
+// forget drops the token: it expired, or the user's password or rights have changed.
+func (c *cluster) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.token, c.open = "", false
+}
+
+// tokenExpired reports whether a new token may help.
+func tokenExpired(err error) bool {
+	return errors.Is(err, rpctypes.ErrInvalidAuthToken) || errors.Is(err, rpctypes.ErrAuthOldRevision) || errors.Is(err, rpctypes.ErrUserEmpty)
+}
+
+// bearer adds the token to every request.
+type bearer struct{ *cluster }
+
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.token == "" {
+		return nil, nil
+	}
+	return map[string]string{rpctypes.TokenFieldNameGRPC: b.token}, nil
+}
+
+// RequireTransportSecurity is false: the URL decides about TLS.
+func (b bearer) RequireTransportSecurity() bool { return false }

@@ -1,0 +1,32 @@
+package etcd
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"flockd/backends"
+	"flockd/backends/backendtest"
+	"flockd/backends/backendtest/servers"
+)
+
+func TestConformance(t *testing.T) {
+	t.Run("current", func(t *testing.T) { t.Parallel(); conforms(t, servers.Current, time.Second) })
+	t.Run("debian-3.4", func(t *testing.T) { t.Parallel(); conforms(t, servers.Debian, time.Second) })
+}
+
+func conforms(t *testing.T, version servers.Version, ttl time.Duration) {
+	server := servers.Etcd(t, version)
+	backendtest.Run(t, backendtest.Harness{
+		Open: func(t testing.TB) backends.Backend { return open(t, "etcd://"+server.Addr) },
+		TTL:  ttl,
+		// The server looks every 500 ms for leases that ended, the lease of a MinHold is up
+		// to a second longer, and a busy machine may be late by as much.
+		Granularity: 2500 * time.Millisecond,
+		Has:         backendtest.Waits | backendtest.MinHolds,
+		Newer: func(t testing.TB, key string) {
+			s := open(t, "etcd://"+server.Addr)
+			put(t, s, s.names(key).line+backends.NewID(), fmt.Sprintf(`{"v": %d}`, backends.RecordVersion+1))
+		},
+	})
+}

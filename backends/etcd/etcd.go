@@ -1,0 +1,141 @@
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"flockd/backends"
+	"flockd/backends/certs"
+)
+
+// Store is one client of a cluster.
+type Store struct {
+	cluster *cluster
+	prefix  string
+	timeout time.Duration // of one call
+
+	mu   sync.Mutex
+	seen map[string]int64 // by ID of a hold: the revision up to which its holder knows what was said of it
+}
+
+var _ interface {
+	backends.Backend
+	backends.Waiter
+	backends.Watcher
+} = (*Store)(nil)
+
+// Open reads etcd://[USER:PASSWORD@]HOST[:PORT],…[/PREFIX], etcds: for TLS. It
+// connects with the first request.
+func Open(_ context.Context, u *backends.URL) (backends.Backend, error) {
+	known := []string{"password-file"}
+	var config *tls.Config
+	var err error
+	if u.Scheme == "etcds" {
+		known = append(known, certs.Options...)
+	}
+	if err := u.CheckOptions(known...); err != nil {
+		return nil, err
+	}
+	if u.Scheme == "etcds" {
+		if config, err = certs.Config(u); err != nil {
+			return nil, err
+		}
+	}
+	endpoints, err := endpointsOf(u)
+	if err != nil {
+		return nil, err
+	}
+	prefix, err := prefixOf(u)
+	if err != nil {
+		return nil, err
+	}
+	password, err := u.ReadPassword()
+	if err != nil {
+		return nil, err
+	}
+	if (u.User == "") != (password == "") {
+		return nil, backends.BadURL("the %s: URL names a user without a password, or a password without a user", u.Scheme)
+	}
+	timeout, err := u.Timeout()
+	if err != nil {
+		return nil, err
+	}
+	return &Store{
+		cluster: newCluster(endpoints, config, u.User, password),
+		prefix:  prefix, timeout: timeout, seen: map[string]int64{},
+	}, nil
+}
+
+// endpointsOf lists the members, each with its port.
+func endpointsOf(u *backends.URL) (endpoints []string, err error) {
+	for host := range strings.SplitSeq(u.Host, ",") {
+		name, port, err := net.SplitHostPort(host)
+		if err != nil {
+			name, port = strings.Trim(host, "[]"), ""
+		}
+		if name == "" {
+			return nil, backends.BadURL("the %s: URL names no host, or an empty one: etcd://h1:2379,h2:2379", u.Scheme)
+		}
+		endpoints = append(endpoints, net.JoinHostPort(name, cmp.Or(port, "2379")))
+	}
+	return endpoints, nil
+}
+
+// prefixOf is what all keys begin with, less the '/' that follows: the path, or ?prefix=.
+func prefixOf(u *backends.URL) (string, error) {
+	path := strings.Trim(u.Path, "/")
+	switch {
+	case path == "":
+		return u.Prefix(), nil
+	case u.Query.Has("prefix"):
+		return "", backends.BadURL("the %s: URL has a path and a ?prefix=, which mean the same", u.Scheme)
+	}
+	return path, nil
+}
+
+// Traits: a claim is named after its ID and its lease is the server's, so any client
+// can work on it, and it stays when the client goes. A lease is never shorter than
+// granted, so nothing needs to be taken off; how short the server grants one isn't
+// known before it does.
+func (s *Store) Traits() backends.Traits {
+	return backends.Traits{Clock: backends.Boottime, Portable: true, Outlives: true}
+}
+
+// Close implements backends.Backend.
+func (s *Store) Close() error {
+	s.cluster.close()
+	return nil
+}
+
+// call runs op, perhaps more than once, for as long as ctx and ?timeout= allow.
+func (s *Store) call(ctx context.Context, op func(context.Context, *link) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	return s.cluster.call(ctx, op)
+}
+
+// knows remembers that the holder of id knows what was said of it up to the revision rev.
+func (s *Store) knows(id string, rev int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen[id] = max(rev, s.seen[id])
+}
+
+// known is the last revision that knows was told of, 0 if there is none.
+func (s *Store) known(id string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen[id]
+}
+
+// forget drops what knows was told.
+func (s *Store) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.seen, id)
+}

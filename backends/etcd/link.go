@@ -1,0 +1,212 @@
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/grpclog"
+	"google.golang.org/grpc/keepalive"
+)
+
+// link is a connection to one member. It is used until something goes wrong with
+// it, and never repaired. Its requests end with their context, and aren't repeated.
+type link struct {
+	endpoint string
+	conn     *grpc.ClientConn
+	wire     atomic.Pointer[wire]
+
+	kv      clientv3.KV
+	leases  pb.LeaseClient
+	watches pb.WatchClient
+	told    chan struct{} // closed when the member has told its version, or failed to
+}
+
+// The server bears no more than one ping in 5 s. With one in 10 s while a watch is open,
+// which is gRPC's least, routers on the way don't forget a connection that is
+// otherwise silent until the next renewal.
+var pings = keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}
+
+// quiet keeps gRPC's own log off stderr, unless its user has asked for it.
+var quiet = sync.OnceFunc(func() {
+	if os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL") == "" {
+		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
+	}
+})
+
+// dial connects to an endpoint. The member has answered by then.
+func dial(ctx context.Context, endpoint string, config *tls.Config, options ...grpc.DialOption) (*link, error) {
+	quiet()
+	l := &link{endpoint: endpoint, told: make(chan struct{})}
+	var failed atomic.Pointer[error]
+	dialer := func(ctx context.Context, _ string) (net.Conn, error) {
+		w, err := dialWire(ctx, endpoint, config)
+		if err != nil {
+			failed.Store(&err)
+			return nil, err
+		}
+		l.wire.Store(w)
+		return w, nil
+	}
+	options = append([]grpc.DialOption{
+		grpc.WithContextDialer(dialer),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // TLS is the wire's
+		grpc.WithDisableServiceConfig(), grpc.WithIdleTimeout(0), grpc.WithUserAgent("flockd"),
+		grpc.WithKeepaliveParams(pings),
+	}, options...)
+	conn, err := grpc.NewClient("passthrough:///"+endpoint, options...)
+	if err != nil {
+		return nil, plainly(endpoint, err)
+	}
+	l.conn = conn
+	if err := l.ready(ctx); err != nil {
+		if f := failed.Load(); f != nil {
+			err = *f
+		} else if w := l.wire.Load(); w != nil && ctx.Err() == nil {
+			err = w.why(ctx)
+		}
+		l.close()
+		return nil, plainly(endpoint, err)
+	}
+	l.kv = clientv3.NewKVFromKVClient(pb.NewKVClient(conn), nil)
+	l.leases, l.watches = pb.NewLeaseClient(conn), pb.NewWatchClient(conn)
+	return l, nil
+}
+
+// errBroken says that the connection failed; the wire knows why.
+var errBroken = errors.New("the connection broke")
+
+// ready connects, once.
+func (l *link) ready(ctx context.Context) error {
+	l.conn.Connect()
+	for {
+		switch state := l.conn.GetState(); state {
+		case connectivity.Ready:
+			return nil
+		case connectivity.TransientFailure, connectivity.Shutdown:
+			return errBroken
+		default:
+			if !l.conn.WaitForStateChange(ctx, state) {
+				return ctx.Err()
+			}
+		}
+	}
+}
+
+// usable reports whether the connection is up, as far as this end knows.
+func (l *link) usable() bool { return l.conn.GetState() == connectivity.Ready }
+
+// close ends the connection and every request on it. Requests that haven't left
+// this host never will.
+func (l *link) close() {
+	if w := l.wire.Load(); w != nil {
+		w.abort()
+	}
+	l.conn.Close()
+}
+
+// txn is one transaction: then if all of conds hold, otherwise otherwise.
+func (l *link) txn(ctx context.Context, conds []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
+	return l.kv.Txn(ctx).If(conds...).Then(then...).Else(otherwise...).Commit()
+}
+
+// grant makes a lease, and returns its length as granted.
+func (l *link) grant(ctx context.Context, t term) (time.Duration, error) {
+	resp, err := l.leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: int64(t.id), TTL: t.seconds})
+	if err != nil {
+		return 0, clientv3.ContextError(ctx, err)
+	}
+	return time.Duration(resp.TTL) * time.Second, nil
+}
+
+// keepAlive extends a lease to its full length from now, which it returns.
+func (l *link) keepAlive(ctx context.Context, id clientv3.LeaseID) (time.Duration, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the stream
+	stream, err := l.leases.LeaseKeepAlive(ctx)
+	if err != nil {
+		return 0, clientv3.ContextError(ctx, err)
+	}
+	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)}); err != nil && !errors.Is(err, io.EOF) {
+		return 0, clientv3.ContextError(ctx, err) // on EOF, Recv tells why
+	}
+	resp, err := stream.Recv()
+	switch {
+	case err != nil:
+		return 0, clientv3.ContextError(ctx, err)
+	case resp.TTL <= 0:
+		return 0, rpctypes.ErrLeaseNotFound
+	}
+	return time.Duration(resp.TTL) * time.Second, nil
+}
+
+// last makes the lease last its length from now, made or extended.
+func (l *link) last(ctx context.Context, t term) (time.Duration, error) {
+	for {
+		ttl, err := l.grant(ctx, t)
+		if !errors.Is(err, rpctypes.ErrLeaseExist) {
+			return ttl, err
+		}
+		ttl, err = l.keepAlive(ctx, t.id)
+		if !errors.Is(err, rpctypes.ErrLeaseNotFound) { // it ended in between
+			return ttl, err
+		}
+	}
+}
+
+// revoke ends a lease; one that has ended is no error.
+func (l *link) revoke(ctx context.Context, id clientv3.LeaseID) error {
+	_, err := l.leases.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: int64(id)})
+	err = clientv3.ContextError(ctx, err)
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return nil
+	}
+	return err
+}
+
+// errCompacted says that a watch began too far in the past: what it would have
+// told is forgotten.
+var errCompacted = errors.New("compacted")
+
+// watch returns when the key has changed at revision from or later; or been deleted,
+// if only deletions count.
+func (l *link) watch(ctx context.Context, key string, from int64, deletions bool) error {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	stream, err := l.watches.Watch(ctx)
+	if err != nil {
+		return clientv3.ContextError(ctx, err)
+	}
+	create := &pb.WatchCreateRequest{Key: []byte(key), StartRevision: from}
+	if deletions {
+		create.Filters = []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NOPUT}
+	}
+	if err := stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}}); err != nil && !errors.Is(err, io.EOF) {
+		return clientv3.ContextError(ctx, err)
+	}
+	for {
+		resp, err := stream.Recv()
+		switch {
+		case err != nil:
+			return clientv3.ContextError(ctx, err)
+		case resp.CompactRevision > 0:
+			return errCompacted
+		case resp.Canceled:
+			return errors.New("the watch was cancelled: " + resp.CancelReason)
+		case len(resp.Events) > 0:
+			return nil
+		}
+	}
+}

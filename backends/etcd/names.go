@@ -1,0 +1,73 @@
+package etcd
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"flockd/backends"
+)
+
+// names are the etcd keys of one flockd key. The first three are folders: they end in '/'.
+type names struct {
+	line, cool, ended string
+	last, success     string
+}
+
+func (s *Store) names(key string) names {
+	of := func(kind string) string { return s.prefix + "/" + kind + "/" + backends.Escape(key) + "/" }
+	return names{line: of("line"), cool: of("cool"), ended: of("ended"), last: of("runs") + "last", success: of("runs") + "success"}
+}
+
+// isID reports whether id is one of backends.NewID's: what else is in a line's
+// folder isn't ours.
+func isID(id string) bool {
+	b, err := hex.DecodeString(id)
+	return err == nil && len(b) == 16 && hex.EncodeToString(b) == id
+}
+
+// purpose is what an ID has a lease for.
+type purpose string
+
+const (
+	forPlace purpose = "place"
+	forHold  purpose = "hold"
+	forCool  purpose = "cool"
+	forEnd   purpose = "ended"
+)
+
+// term is a lease and how long it is asked to last. Its ID is made from what it is
+// for, so that asking again after a lost reply, or by another client, meets the
+// same lease.
+type term struct {
+	id      clientv3.LeaseID
+	seconds int64
+}
+
+// termFor is the lease of at least d, in whole seconds, that id has for that purpose.
+func termFor(id string, p purpose, d time.Duration) term {
+	seconds := int64(max(1, (d+time.Second-1)/time.Second))
+	return term{leaseID(id, string(p), seconds), seconds}
+}
+
+// runsKept is how long a last-run record is kept: 100 days, and the week in
+// which all runs share one lease.
+const runsKept = 107 * 24 * time.Hour
+
+// runsTerm is the lease of the runs that end in the week of now. It is shared, so
+// that a run costs no lease of its own, and keys that nobody uses go by themselves.
+func runsTerm(prefix string, now time.Time) term {
+	year, week := now.UTC().ISOWeek()
+	seconds := int64(runsKept / time.Second)
+	return term{leaseID(prefix, fmt.Sprintf("runs %d-%d", year, week), seconds), seconds}
+}
+
+// leaseID is 63 bits of a hash: etcd's are positive.
+func leaseID(of, purpose string, seconds int64) clientv3.LeaseID {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", of, purpose, seconds))
+	return clientv3.LeaseID(binary.BigEndian.Uint64(sum[:])>>1 | 1)
+}

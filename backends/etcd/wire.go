@@ -1,0 +1,133 @@
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+
+	"flockd/backends"
+)
+
+// wire is a connection to a member, below gRPC, which would hide why it failed.
+type wire struct {
+	net.Conn // TLS where it is spoken
+	endpoint string
+	tls      *tls.Config // nil: plain
+
+	mu   sync.Mutex
+	got  []byte // the first bytes that came
+	fail error  // why nothing more comes
+}
+
+// dialWire connects to the endpoint, and shakes hands where it speaks TLS.
+func dialWire(ctx context.Context, endpoint string, config *tls.Config) (*wire, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", endpoint)
+	if err != nil {
+		return nil, err
+	}
+	w := &wire{Conn: conn, endpoint: endpoint, tls: config}
+	if config == nil {
+		return w, nil
+	}
+	config = config.Clone()
+	config.NextProtos = []string{"h2"}
+	if config.ServerName, _, err = net.SplitHostPort(endpoint); err != nil {
+		return nil, err
+	}
+	secure := tls.Client(conn, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	w.Conn = secure
+	return w, nil
+}
+
+// Read is net.Conn's. It remembers how the member's words begin and end.
+func (w *wire) Read(b []byte) (int, error) {
+	n, err := w.Conn.Read(b)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.got) == 0 {
+		w.got = append(w.got, b[:min(n, 16)]...)
+	}
+	if err != nil && w.fail == nil {
+		w.fail = err
+	}
+	return n, err
+}
+
+// abort closes the connection so that what hasn't left this host never will: a
+// request that was given up must not reach the member later.
+func (w *wire) abort() {
+	conn := w.Conn
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+	conn.Close()
+}
+
+// why is why the member's first words were none that gRPC knows.
+func (w *wire) why(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	const tlsAlert, tlsHandshake = 0x15, 0x16 // the first byte of such records
+	switch {
+	case w.tls == nil && len(w.got) > 0 && (w.got[0] == tlsAlert || w.got[0] == tlsHandshake),
+		w.tls == nil && len(w.got) == 0 && speaksTLS(ctx, w.endpoint):
+		return backends.Refuse("use an etcds:// URL", "%s speaks TLS", w.endpoint)
+	case len(w.got) > 0:
+		return errors.New("what answers there is no etcd")
+	case w.fail == nil, errors.Is(w.fail, io.EOF):
+		return errors.New("the connection was closed without an answer")
+	}
+	return w.fail
+}
+
+// speaksTLS tries a handshake; whose certificate it is doesn't matter here.
+func speaksTLS(ctx context.Context, endpoint string) bool {
+	d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
+	conn, err := d.DialContext(ctx, "tcp", endpoint)
+	if err == nil {
+		conn.Close()
+	}
+	var alert tls.AlertError
+	return err == nil || errors.As(err, &alert)
+}
+
+// connectError says why there is no connection to an endpoint.
+type connectError struct {
+	endpoint string
+	err      error
+}
+
+func (e *connectError) Error() string { return fmt.Sprintf("%s: %v", e.endpoint, e.err) }
+
+func (e *connectError) Unwrap() error { return e.err }
+
+// plainly is why connecting failed, without what the user knows already.
+func plainly(endpoint string, err error) error {
+	var op *net.OpError
+	var header tls.RecordHeaderError
+	var unverified *tls.CertificateVerificationError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &header):
+		err = backends.Refuse("use an etcd:// URL", "%s speaks no TLS", endpoint)
+	case errors.As(err, &unverified):
+		err = backends.Refuse("?cacert= names the file of the authority that signed its certificate",
+			"%s: its certificate is not trusted: %w", endpoint, unverified.Err)
+	case errors.As(err, &dns):
+		err = errors.New(dns.Err)
+	case errors.As(err, &op):
+		err = op.Err
+	}
+	return &connectError{endpoint, err}
+}
