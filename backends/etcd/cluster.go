@@ -10,7 +10,6 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -221,7 +220,7 @@ func (c *cluster) authenticate(ctx context.Context, l *link) error {
 		return nil
 	}
 	resp, err := pb.NewAuthClient(l.conn).Authenticate(ctx, &pb.AuthenticateRequest{Name: c.user, Password: c.password})
-	err = clientv3.ContextError(ctx, err)
+	err = clean(ctx, err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {

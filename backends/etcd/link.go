@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,14 +120,30 @@ func (l *link) close() {
 
 // txn is one transaction: then if all of conds hold, otherwise otherwise.
 func (l *link) txn(ctx context.Context, conds []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
-	return l.kv.Txn(ctx).If(conds...).Then(then...).Else(otherwise...).Commit()
+	resp, err := l.kv.Txn(ctx).If(conds...).Then(then...).Else(otherwise...).Commit()
+	return resp, clean(ctx, err)
+}
+
+// clean makes gRPC's error one of etcd's or of ctx, where it is. A request that the
+// server has ended for the client's deadline comes as whatever its handler made of that.
+func clean(ctx context.Context, err error) error {
+	var e rpctypes.EtcdError
+	switch err = clientv3.ContextError(ctx, err); {
+	case err == nil:
+		return nil
+	case strings.Contains(err.Error(), context.DeadlineExceeded.Error()):
+		return context.DeadlineExceeded
+	case !errors.As(err, &e) && ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return err
 }
 
 // grant makes a lease, and returns its length as granted.
 func (l *link) grant(ctx context.Context, t term) (time.Duration, error) {
 	resp, err := l.leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: int64(t.id), TTL: t.seconds})
 	if err != nil {
-		return 0, clientv3.ContextError(ctx, err)
+		return 0, clean(ctx, err)
 	}
 	return time.Duration(resp.TTL) * time.Second, nil
 }
@@ -137,15 +154,15 @@ func (l *link) keepAlive(ctx context.Context, id clientv3.LeaseID) (time.Duratio
 	defer cancel() // ends the stream
 	stream, err := l.leases.LeaseKeepAlive(ctx)
 	if err != nil {
-		return 0, clientv3.ContextError(ctx, err)
+		return 0, clean(ctx, err)
 	}
 	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)}); err != nil && !errors.Is(err, io.EOF) {
-		return 0, clientv3.ContextError(ctx, err) // on EOF, Recv tells why
+		return 0, clean(ctx, err) // on EOF, Recv tells why
 	}
 	resp, err := stream.Recv()
 	switch {
 	case err != nil:
-		return 0, clientv3.ContextError(ctx, err)
+		return 0, clean(ctx, err)
 	case resp.TTL <= 0:
 		return 0, rpctypes.ErrLeaseNotFound
 	}
@@ -169,7 +186,7 @@ func (l *link) last(ctx context.Context, t term) (time.Duration, error) {
 // revoke ends a lease; one that has ended is no error.
 func (l *link) revoke(ctx context.Context, id clientv3.LeaseID) error {
 	_, err := l.leases.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: int64(id)})
-	err = clientv3.ContextError(ctx, err)
+	err = clean(ctx, err)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return nil
 	}
@@ -187,20 +204,20 @@ func (l *link) watch(ctx context.Context, key string, from int64, deletions bool
 	defer cancel()
 	stream, err := l.watches.Watch(ctx)
 	if err != nil {
-		return clientv3.ContextError(ctx, err)
+		return clean(ctx, err)
 	}
 	create := &pb.WatchCreateRequest{Key: []byte(key), StartRevision: from}
 	if deletions {
 		create.Filters = []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NOPUT}
 	}
 	if err := stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}}); err != nil && !errors.Is(err, io.EOF) {
-		return clientv3.ContextError(ctx, err)
+		return clean(ctx, err)
 	}
 	for {
 		resp, err := stream.Recv()
 		switch {
 		case err != nil:
-			return clientv3.ContextError(ctx, err)
+			return clean(ctx, err)
 		case resp.CompactRevision > 0:
 			return errCompacted
 		case resp.Canceled:
