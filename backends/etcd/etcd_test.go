@@ -2,14 +2,17 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"flockd/backends"
+	"flockd/backends/backendtest/servers"
 )
 
-// open connects one more client to the store at url; the end of the test closes it.
+// open makes one more client of the store at url; the end of the test closes it.
 func open(t testing.TB, url string) *Store {
 	t.Helper()
 	u, err := backends.ParseURL(url)
@@ -22,6 +25,76 @@ func open(t testing.TB, url string) *Store {
 	}
 	t.Cleanup(func() { b.Close() })
 	return b.(*Store)
+}
+
+// server is an etcd of the test's own, and its URL.
+func server(t testing.TB, args ...string) (p *servers.Process, url string) {
+	t.Helper()
+	p = servers.Etcd(t, servers.Current, args...)
+	return p, "etcd://" + p.Addr
+}
+
+// request asks for a hold of a key of the test's own, without standing in line.
+func request(t *testing.T) backends.Request {
+	return backends.Request{
+		Key: t.Name(), ID: backends.NewID(), Owner: backends.Owner{User: "alice", Host: "web1", PID: 4711, Command: "report.sh"},
+		Mode: backends.Exclusive, TTL: 2 * time.Minute,
+	}
+}
+
+// another is a request of the same key that stands in line.
+func another(req backends.Request) backends.Request {
+	req.ID, req.Place = backends.NewID(), 30*time.Second
+	return req
+}
+
+func acquire(t testing.TB, s *Store, req backends.Request) backends.Lease {
+	t.Helper()
+	lease, err := s.Acquire(t.Context(), req)
+	if err != nil {
+		t.Fatalf("Acquire = %v (%+v)", err, err)
+	}
+	return lease
+}
+
+func held(t testing.TB, s *Store, req backends.Request) *backends.HeldError {
+	t.Helper()
+	_, err := s.Acquire(t.Context(), req)
+	var held *backends.HeldError
+	if !errors.As(err, &held) {
+		t.Fatalf("Acquire = %v, want a HeldError", err)
+	}
+	return held
+}
+
+func renew(t testing.TB, s *Store, lease backends.Lease) backends.Renewal {
+	t.Helper()
+	renewal, err := s.Renew(t.Context(), lease)
+	if err != nil {
+		t.Fatalf("Renew = %v", err)
+	}
+	return renewal
+}
+
+func release(t testing.TB, s *Store, lease backends.Lease) {
+	t.Helper()
+	outcome := backends.Outcome{Class: "finished", Success: true}
+	if err := s.Release(t.Context(), lease.Key, lease.ID, outcome); err != nil {
+		t.Fatalf("Release = %v", err)
+	}
+}
+
+// line is who is in line, by ID.
+func line(t testing.TB, s *Store, key string) (ids []string) {
+	t.Helper()
+	status, err := s.Inspect(t.Context(), key)
+	if err != nil {
+		t.Fatalf("Inspect = %v", err)
+	}
+	for _, c := range status.Line {
+		ids = append(ids, c.ID)
+	}
+	return ids
 }
 
 // do runs a transaction of the test's own.
@@ -41,4 +114,11 @@ func do(t testing.TB, s *Store, ops ...clientv3.Op) *clientv3.TxnResponse {
 func put(t testing.TB, s *Store, key, value string) {
 	t.Helper()
 	do(t, s, clientv3.OpPut(key, value))
+}
+
+// within is a context for what should happen soon, on a machine however busy.
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
 }
