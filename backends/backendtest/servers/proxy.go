@@ -32,6 +32,7 @@ type TCPProxy struct {
 	listener net.Listener // nil while it refuses
 	pairs    map[*pair]bool
 	accepted int
+	ended    bool
 	rules    [2]rule
 	changed  chan struct{} // closed, and made anew, when a rule changes
 	losses   []*loss
@@ -46,19 +47,22 @@ type rule struct {
 // Proxy starts a proxy to a server's address.
 func Proxy(t testing.TB, target string) *TCPProxy {
 	t.Helper()
-	x := &TCPProxy{
-		Addr: address(t), t: t, target: target,
-		pairs: map[*pair]bool{}, changed: make(chan struct{}),
-	}
+	x := newProxy(t, target)
+	x.Addr = address(t)
 	x.Refuse(false)
-	t.Cleanup(func() {
-		x.Refuse(true)
-		x.Cut()
-		x.work.Wait()
-	})
 	if t.Failed() {
 		t.FailNow()
 	}
+	return x
+}
+
+// newProxy is one that doesn't listen, and is given its connections.
+func newProxy(t testing.TB, target string) *TCPProxy {
+	x := &TCPProxy{t: t, target: target, pairs: map[*pair]bool{}, changed: make(chan struct{})}
+	t.Cleanup(func() {
+		x.Refuse(true)
+		x.end()
+	})
 	return x
 }
 
@@ -110,7 +114,7 @@ func (x *TCPProxy) Refuse(refuse bool) {
 		return
 	}
 	x.listener = listener
-	x.work.Go(func() { x.serve(listener) })
+	go x.serve(listener)
 }
 
 // Accepted is how many connections clients have made so far.
@@ -126,18 +130,36 @@ func (x *TCPProxy) serve(listener net.Listener) {
 		if err != nil { // it was closed
 			return
 		}
-		p := newPair(x, conn.(*net.TCPConn))
-		x.mu.Lock()
-		x.accepted++
-		x.pairs[p] = true
-		x.mu.Unlock()
-		x.work.Go(func() {
-			p.run()
-			x.mu.Lock()
-			delete(x.pairs, p)
-			x.mu.Unlock()
-		})
+		x.adopt(conn.(*net.TCPConn))
 	}
+}
+
+// adopt takes a client's connection.
+func (x *TCPProxy) adopt(client *net.TCPConn) {
+	p := newPair(x, client)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended {
+		reset(client)
+		return
+	}
+	x.accepted++
+	x.pairs[p] = true
+	x.work.Go(func() {
+		p.run()
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		delete(x.pairs, p)
+	})
+}
+
+// end returns when nothing is left.
+func (x *TCPProxy) end() {
+	x.mu.Lock()
+	x.ended = true
+	x.mu.Unlock()
+	x.Cut()
+	x.work.Wait()
 }
 
 func (x *TCPProxy) open() []*pair {
