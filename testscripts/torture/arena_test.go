@@ -154,7 +154,6 @@ func (a *arena) run(way, key, mode, work string, options ...string) exit {
 		"PATH=" + os.Getenv("PATH"), "HOME=" + a.folder, "FLOCKD_CONFIG=" + filepath.Join(a.folder, "config.toml"),
 		"FLOCKD_BACKEND=" + way, trace.Variable + "=" + filepath.Join(a.folder, "trace"),
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	stderr, err := os.CreateTemp(a.folder, "stderr-") // not a pipe, whose end would be waited for
 	if err != nil {
 		a.t.Error(err)
@@ -177,7 +176,7 @@ func (a *arena) run(way, key, mode, work string, options ...string) exit {
 func (a *arena) start(cmd *exec.Cmd, j *job) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := cmd.Start(); err != nil {
+	if err := startSession(cmd); err != nil {
 		return err
 	}
 	j.session = session(cmd.Process.Pid)

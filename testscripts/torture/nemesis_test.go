@@ -17,12 +17,15 @@ type fault struct {
 	apply func(ctx context.Context, r *rand.Rand) bool
 }
 
-// torment applies faults at random until ctx ends.
+// torment applies faults until ctx ends, one at a time and each as often as the others,
+// in random order.
 func (a *arena) torment(ctx context.Context, r *rand.Rand, faults []fault) {
 	for ctx.Err() == nil {
-		lasts(ctx, between(r, 50*time.Millisecond, 500*time.Millisecond))
-		if f := faults[r.IntN(len(faults))]; ctx.Err() == nil && f.apply(ctx, r) {
-			a.applied(f.name)
+		for _, n := range r.Perm(len(faults)) {
+			lasts(ctx, between(r, 50*time.Millisecond, 500*time.Millisecond))
+			if f := faults[n]; ctx.Err() == nil && f.apply(ctx, r) {
+				a.applied(f.name)
+			}
 		}
 	}
 }
@@ -79,7 +82,7 @@ func (a *arena) freezing(freeze func(session) bool) func(context.Context, *rand.
 		if j == nil || !freeze(j.session) {
 			return false
 		}
-		d, held := between(r, 50*time.Millisecond, 6*time.Second), false
+		d, held := between(r, 50*time.Millisecond, 4*time.Second), false
 		if until, holds := a.holdsUntil(int(j.session)); holds {
 			left := time.Duration(until - trace.Now())
 			held, d = left < d, min(left, d)

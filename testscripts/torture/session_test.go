@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
+	"runtime"
 	"strconv"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -13,6 +16,28 @@ import (
 // session is a flockd and all that it runs: it leads a session of its own, which
 // the probes don't leave.
 type session int
+
+// startSession starts cmd as the leader of a session. It dies with this process,
+// however that ends.
+func startSession(cmd *exec.Cmd) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	result := make(chan error)
+	starter() <- func() { result <- cmd.Start() }
+	return <-result
+}
+
+// starter runs functions on one thread that lives as long as the process: to the
+// kernel it is the thread that is the parent, and Go's threads may end at any time.
+var starter = sync.OnceValue(func() chan<- func() {
+	calls := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for call := range calls {
+			call()
+		}
+	}()
+	return calls
+})
 
 // members are the numbers of its live processes but the leader.
 func (s session) members() (pids []int) {

@@ -2,56 +2,100 @@ package torture
 
 import (
 	"context"
-	"database/sql"
 	"math/rand/v2"
+	"net"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
-	_ "github.com/mattn/go-sqlite3"
+	"flockd/backends/backendtest/servers"
 )
 
-func TestSQLite(t *testing.T) {
-	t.Parallel()
-	torture(t, sqlite(t))
+// store is what an arena is built on.
+type store struct {
+	name   string
+	ways   []string  // URLs that lead to it
+	direct string    // one that no fault is on
+	faults [][]fault // of each list one at a time
+
+	// forgets says that it loses what it has acknowledged. Then two may hold a key,
+	// each until its own lease ends at the latest, and what still must hold is that
+	// tokens grow.
+	forgets bool
 }
 
-// torture is a storm over a store, and what must hold during and after it.
-func torture(t *testing.T, s *store) {
-	a := newArena(t, s, flockd(t), seedOf(t))
-	t.Logf("%s: FLOCKD_TORTURE_SEED=%d", s.name, a.seed)
-	ctx, cancel := context.WithTimeout(t.Context(), lastsFor(t))
-	defer cancel()
-	a.storm(ctx)
-	if err := a.history.catchUp(); err != nil {
-		t.Error(err)
-	}
-	a.serve(t.Context())
-	a.check()
+// rows are the stores that are tortured: what can forget, and what is there in an
+// older version too, has less to show.
+var rows = []struct {
+	name string
+	make func(testing.TB) *store
+	part time.Duration // of the time that a storm lasts, one in so many
+	long bool          // only where time is given
+}{
+	{"sqlite", sqlite, 1, false},
+	{"redis", redis, 1, false},
+	{"redis-forgetful", forgetful, 3, false},
+	{"etcd", func(t testing.TB) *store { return etcd(t, servers.Current) }, 1, false},
+	{"etcd-debian", func(t testing.TB) *store { return etcd(t, servers.Debian) }, 1, true},
 }
 
-func sqlite(t *testing.T) *store {
+func sqlite(t testing.TB) *store {
 	file := filepath.Join(t.TempDir(), "flockd.db")
 	url := "sqlite://" + file
-	return &store{name: "sqlite", ways: []string{url}, direct: url, faults: []fault{
-		{"lock the file", func(ctx context.Context, r *rand.Rand) bool {
-			return lockFile(ctx, file, between(r, 50*time.Millisecond, 5*time.Second)) == nil
-		}},
-	}}
+	return &store{name: "sqlite", ways: []string{url}, direct: url, faults: [][]fault{fileFaults(file)}}
 }
 
-// lockFile keeps everybody from writing to a database for a while.
-func lockFile(ctx context.Context, file string, d time.Duration) error {
-	db, err := sql.Open("sqlite3", "file:"+file+"?mode=rw&_busy_timeout=5000")
+// redis forgets nothing that it acknowledged.
+func redis(t testing.TB) *store {
+	r := servers.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
+	one, two := servers.Proxy(t, r.Addr), servers.Proxy(t, r.Addr)
+	return &store{
+		name: "redis", direct: redisURL(r.Addr),
+		ways:   []string{redisURL(r.Addr), redisURL(one.Addr), redisURL(two.Addr)},
+		faults: [][]fault{serverFaults([]*servers.Process{r}), netFaults([]*servers.TCPProxy{one, two}, match)},
+	}
+}
+
+// forgetful is a Redis that keeps nothing over a restart, and is wiped now and then.
+func forgetful(t testing.TB) *store {
+	r := servers.Redis(t)
+	url := redisURL(r.Addr)
+	wipe := fault{"flush", func(context.Context, *rand.Rand) bool { return flush(r.Addr) == nil }}
+	return &store{
+		name: "redis-forgetful", ways: []string{url}, direct: url, forgets: true,
+		faults: [][]fault{append(serverFaults([]*servers.Process{r}), wipe)},
+	}
+}
+
+// match is in every request of flockd: the prefix of all names.
+var match = []byte("flockd")
+
+func redisURL(addr string) string { return "redis://" + addr }
+
+// flush has a Redis lose everything.
+func flush(addr string) error {
+	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	db.SetMaxOpenConns(1)
-	if _, err := db.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+	defer conn.Close()
+	if _, err := conn.Write([]byte("FLUSHALL\r\n")); err != nil {
 		return err
 	}
-	lasts(ctx, d)
-	_, err = db.Exec("ROLLBACK")
+	conn.SetReadDeadline(time.Now().Add(time.Second))
+	_, err = conn.Read(make([]byte, len("+OK\r\n")))
 	return err
 }
+
+func etcd(t testing.TB, version servers.Version) *store {
+	e := servers.Etcd(t, version)
+	one, two := servers.Proxy(t, e.Addr), servers.Proxy(t, e.Addr)
+	return &store{
+		name: "etcd " + version.String(), direct: etcdURL(e.Addr),
+		ways:   []string{etcdURL(e.Addr), etcdURL(one.Addr), etcdURL(one.Addr, two.Addr)},
+		faults: [][]fault{serverFaults([]*servers.Process{e}), netFaults([]*servers.TCPProxy{one, two}, match)},
+	}
+}
+
+func etcdURL(addrs ...string) string { return "etcd://" + strings.Join(addrs, ",") }

@@ -78,24 +78,33 @@ func takeovers(lives map[string]*life) (handOvers int, times []time.Duration) {
 	return handOvers, times
 }
 
-// summary is one line. A storm that showed nothing is a failure.
-func (a *arena) summary(lives map[string]*life, ops int, closest time.Duration) string {
+// enough wants a storm to have shown something.
+func (a *arena) enough(lives map[string]*life) {
 	handOvers, times := takeovers(lives)
+	a.least("grants", len(grantsOf(lives)), 20)
+	a.least("hand-overs", handOvers, 10)
+	a.least("takeovers", len(times), 2)
+	a.least("losses", a.codes()[lost], 1)
+	for _, f := range append(a.processFaults(), slices.Concat(a.store.faults...)...) {
+		a.least(f.name, a.faults[f.name], 1)
+	}
+}
+
+// codes counts how flockd has ended.
+func (a *arena) codes() map[int]int {
 	counts := map[int]int{}
 	for _, e := range a.exits {
 		counts[e.code]++
 	}
-	grants := len(grantsOf(lives))
-	a.least("grants", grants, 50)
-	a.least("hand-overs", handOvers, 20)
-	a.least("takeovers", len(times), 3)
-	a.least("losses", counts[lost], 1)
-	for _, f := range slices.Concat(a.processFaults(), a.store.faults) {
-		a.least(f.name, a.faults[f.name], 1)
-	}
+	return counts
+}
+
+// summary is one line.
+func (a *arena) summary(lives map[string]*life, ops int, closest time.Duration) string {
+	handOvers, times := takeovers(lives)
 	return fmt.Sprintf("%s: seed %d, %d starts, %d grants, %d losses, %d hand-overs, %d takeovers (%v at most after the lease), faults: %s; exits: %s; closest to a deadline %v; %d operations checked",
-		a.store.name, a.seed, len(a.exits), grants, counts[lost], handOvers, len(times),
-		slices.Max(append(times, 0)).Round(time.Millisecond), list(a.faults), list(counts), closest.Round(time.Millisecond), ops)
+		a.store.name, a.seed, len(a.exits), len(grantsOf(lives)), a.codes()[lost], handOvers, len(times),
+		slices.Max(append(times, 0)).Round(time.Millisecond), list(a.faults), list(a.codes()), closest.Round(time.Millisecond), ops)
 }
 
 func (a *arena) least(what string, n, want int) {

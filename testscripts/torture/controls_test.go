@@ -1,0 +1,205 @@
+package torture
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"flockd/backends/backendtest/servers"
+	"flockd/testscripts/torture/trace"
+)
+
+// What is broken on purpose here must be seen, by the check that is named, and what
+// isn't broken must pass the same.
+
+// TestControls breaks one thing a row.
+func TestControls(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		patches []patch
+		check   func(t *testing.T, flockd string) error // what is said of the break
+	}{
+		{"a renewal that inserts", []patch{{"backends/redis/renew.lua",
+			`if not mine or not holds(mine) then return {'lost'} end`,
+			`if not mine or not holds(mine) then
+  mine = {v = version, state = 'holding', mode = 'exclusive', slots = 0, owner = {}, asked = text(now), token = '1', granted = text(now), kept = '0'}
+  redis.call('ZADD', KEYS[1], -1, id)
+end`}}, lateRenewal},
+		{"a deadline counted from the reply", []patch{
+			{"runner/keeper.go", `sent := k.inFlight.sent`, `sent := k.clock()`},
+			{"runner/wait.go", `return grant{lease, timing, sent}, err`, `return grant{lease, timing, l.clock()}, err`},
+		}, lateReply},
+		{"a token that only counts", []patch{
+			{"backends/redis/acquire.lua", `math.max(last + 1, now)`, `last + 1`},
+		}, lostCounter},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if err := c.check(t, flockd(t)); err != nil {
+				t.Errorf("flockd as it is: %v", err)
+			}
+			err := c.check(t, program(t, append(c.patches, traced...)...))
+			if err == nil {
+				t.Error("it went unseen")
+			}
+			t.Logf("seen: %.300v", err)
+		})
+	}
+}
+
+// TestEtcdctlLock shows what etcd's own tool does where flockd ends its command.
+func TestEtcdctlLock(t *testing.T) {
+	locker := func(etcd, probe, folder, token, work string) *exec.Cmd {
+		cmd := exec.Command("etcdctl", "--endpoints", etcd, "lock", "--ttl", "2", "key", probe, folder, work)
+		cmd.Env = append(os.Environ(), "ETCDCTL_API=3", "FLOCKD_KEY=key", "FLOCKD_ID=none", "FLOCKD_TOKEN="+token)
+		return cmd
+	}
+	if err := cutOff(t, locker); err == nil {
+		t.Error("two commands at a time went unseen")
+	}
+	locker = func(etcd, probe, folder, token, work string) *exec.Cmd {
+		cmd := exec.Command(flockd(t), "run", "--backend", "etcd://"+etcd, "--ttl", "2s", "--wait", "forever", "--key", "key", "--", probe, folder, work)
+		cmd.Env = append(os.Environ(), "FLOCKD_CONFIG="+os.DevNull)
+		return cmd
+	}
+	if err := cutOff(t, locker); err != nil {
+		t.Errorf("flockd: %v", err)
+	}
+}
+
+// cutOff has the host of a holder cut off from the store for good, and another one
+// wait for the key.
+func cutOff(t *testing.T, locker func(etcd, probe, folder, token, work string) *exec.Cmd) error {
+	e, folder := servers.Etcd(t, servers.Current), t.TempDir()
+	link := servers.Proxy(t, e.Addr)
+	holder := locker(link.Addr, probe(t), folder, "1", "1m")
+	waiter := locker(e.Addr, probe(t), folder, "2", "0s")
+	if err := startSession(holder); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { session(holder.Process.Pid).kill(); holder.Wait() }()
+	eventually(t, "the holder runs", func() bool {
+		_, err := os.Stat(filepath.Join(folder, "oracle.key"))
+		return err == nil
+	})
+	link.Stall(servers.Requests)
+	link.Stall(servers.Replies)
+	out, err := waiter.CombinedOutput()
+	if found := checkOracle(folder); found != nil || err == nil {
+		return found
+	}
+	t.Fatalf("the waiter: %v: %s", err, out)
+	return nil
+}
+
+// duel is an arena with a Redis and a way to it that can be disturbed.
+type duel struct {
+	*arena
+	server *servers.Process
+	link   *servers.TCPProxy
+	far    string // the URL through link
+}
+
+func newDuel(t *testing.T, flockd string) *duel {
+	r := servers.Redis(t)
+	link := servers.Proxy(t, r.Addr)
+	return &duel{newArena(t, &store{name: "redis", direct: redisURL(r.Addr)}, flockd, 0), r, link, redisURL(link.Addr)}
+}
+
+// begin starts a flockd, and returns when its command runs.
+func (d *duel) begin(way, mode, work string, options ...string) (*job, <-chan exit) {
+	d.t.Helper()
+	before, done := len(d.spans()), make(chan exit, 1)
+	go func() { done <- d.run(way, "key", mode, work, options...) }()
+	eventually(d.t, "the command runs", func() bool { return len(d.spans()) > before })
+	for _, j := range d.running() {
+		if len(j.members()) > 0 && j.key == "key" {
+			return j, done
+		}
+	}
+	d.t.Fatal("nobody runs the command")
+	return nil, nil
+}
+
+func (d *duel) spans() []*span {
+	spans, err := spansIn(d.folder)
+	if err != nil && !os.IsNotExist(err) {
+		d.t.Fatal(err)
+	}
+	return spans
+}
+
+func (d *duel) requests() []*request {
+	if err := d.history.catchUp(); err != nil {
+		d.t.Fatal(err)
+	}
+	return d.history.all()
+}
+
+// lateRenewal has a renewal come to the store when its lease has ended and another one
+// holds.
+func lateRenewal(t *testing.T, flockd string) error {
+	d := newDuel(t, flockd)
+	first, ended := d.begin(d.far, "", "1m", "--ttl", "2s")
+	renewal := func(outcome trace.Outcome, since int64) func() bool {
+		return func() bool {
+			return slices.ContainsFunc(d.requests(), func(r *request) bool {
+				return r.Op == trace.Renew && r.outcome() == outcome && r.At > since
+			})
+		}
+	}
+	eventually(t, "the server knows the script", renewal(trace.OK, 0))
+	d.link.Stall(servers.Requests)
+	eventually(t, "a renewal came to nothing", renewal(trace.Unknown, trace.Now()))
+	d.killOff(first)
+	<-ended
+	second, ended := d.begin(d.store.direct, "", "1m", "--ttl", "2s", "--wait", "forever")
+	d.link.Pass(servers.Requests)
+	var err error
+	for end := time.Now().Add(2 * time.Second); err == nil && time.Now().Before(end); {
+		d.run(d.store.direct, "key", "", "0s", "--ttl", "2s")
+		err = checkModel(operations(d.requests()))
+	}
+	d.killOff(second)
+	<-ended
+	return err
+}
+
+// lateReply has the replies of the store late, and then none come any more.
+func lateReply(t *testing.T, flockd string) error {
+	d := newDuel(t, flockd)
+	d.link.Delay(servers.Replies, 400*time.Millisecond)
+	_, ended := d.begin(d.far, "deaf", "1m", "--ttl", "4s")
+	d.link.Stall(servers.Requests)
+	<-ended
+	_, err := checkDeadlines(d.spans(), livesOf(d.requests()))
+	return err
+}
+
+// lostCounter has the store lose all data between two holds.
+func lostCounter(t *testing.T, flockd string) error {
+	d := newDuel(t, flockd)
+	for range 2 {
+		d.run(d.store.direct, "key", "", "0s")
+		if err := flush(d.server.Addr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return checkTokens(grantsOf(livesOf(d.requests())))
+}
+
+// eventually waits for something that comes within some seconds.
+func eventually(t testing.TB, what string, came func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for !came() {
+		if lasts(ctx, 10*time.Millisecond); ctx.Err() != nil {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}

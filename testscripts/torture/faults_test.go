@@ -1,0 +1,104 @@
+package torture
+
+import (
+	"context"
+	"database/sql"
+	"math/rand/v2"
+	"time"
+
+	_ "github.com/mattn/go-sqlite3"
+
+	"flockd/backends/backendtest/servers"
+)
+
+// fileFaults harm a database file.
+func fileFaults(file string) []fault {
+	return []fault{{"lock the file", func(ctx context.Context, r *rand.Rand) bool {
+		return lockFile(ctx, file, between(r, 50*time.Millisecond, 4*time.Second)) == nil
+	}}}
+}
+
+// lockFile keeps everybody from writing to a database for a while.
+func lockFile(ctx context.Context, file string, d time.Duration) error {
+	db, err := sql.Open("sqlite3", "file:"+file+"?mode=rw&_busy_timeout=5000")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if _, err := db.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	lasts(ctx, d)
+	_, err = db.Exec("ROLLBACK")
+	return err
+}
+
+// serverFaults harm one server at a time, drawn from members. A server keeps what it
+// acknowledged over a restart, or else what it grants afterwards is no lock.
+func serverFaults(members []*servers.Process) []fault {
+	on := func(apply func(ctx context.Context, r *rand.Rand, p *servers.Process)) func(context.Context, *rand.Rand) bool {
+		return func(ctx context.Context, r *rand.Rand) bool {
+			apply(ctx, r, members[r.IntN(len(members))])
+			return true
+		}
+	}
+	return []fault{
+		{"freeze server", on(func(ctx context.Context, r *rand.Rand, p *servers.Process) {
+			p.Freeze()
+			lasts(ctx, between(r, 50*time.Millisecond, 5*time.Second))
+			p.Thaw()
+		})},
+		{"kill server", on(func(ctx context.Context, r *rand.Rand, p *servers.Process) {
+			p.Kill()
+			lasts(ctx, between(r, 10*time.Millisecond, 3*time.Second))
+			p.Start()
+		})},
+	}
+}
+
+// netFaults harm the connections through one proxy at a time, drawn from proxies.
+// Every request of flockd has match in it.
+func netFaults(proxies []*servers.TCPProxy, match []byte) []fault {
+	on := func(apply func(context.Context, *rand.Rand, *servers.TCPProxy)) func(context.Context, *rand.Rand) bool {
+		return func(ctx context.Context, r *rand.Rand) bool {
+			apply(ctx, r, proxies[r.IntN(len(proxies))])
+			return true
+		}
+	}
+	return []fault{
+		{"delay", on(func(ctx context.Context, r *rand.Rand, x *servers.TCPProxy) {
+			dir := direction(r)
+			x.Delay(dir, between(r, 20*time.Millisecond, 2*time.Second))
+			lasts(ctx, between(r, time.Second, 4*time.Second))
+			x.Pass(dir)
+		})},
+		{"stall", on(func(ctx context.Context, r *rand.Rand, x *servers.TCPProxy) {
+			dir := direction(r)
+			x.Stall(dir)
+			lasts(ctx, between(r, 50*time.Millisecond, 5*time.Second))
+			x.Pass(dir)
+		})},
+		{"silence", on(func(_ context.Context, _ *rand.Rand, x *servers.TCPProxy) { x.Silence() })},
+		{"cut", on(func(_ context.Context, _ *rand.Rand, x *servers.TCPProxy) { x.Cut() })},
+		{"refuse", on(func(ctx context.Context, r *rand.Rand, x *servers.TCPProxy) {
+			x.Refuse(true)
+			x.Cut()
+			lasts(ctx, between(r, 50*time.Millisecond, 4*time.Second))
+			x.Refuse(false)
+		})},
+		{"lose a reply", func(ctx context.Context, r *rand.Rand) bool {
+			select {
+			case <-proxies[r.IntN(len(proxies))].LoseReply(match):
+				return true
+			case <-ctx.Done():
+			case <-time.After(4 * time.Second): // nobody asks by this way, yet
+			}
+			return false
+		}},
+	}
+}
+
+func direction(r *rand.Rand) servers.Direction {
+	return []servers.Direction{servers.Requests, servers.Replies}[r.IntN(2)]
+}
