@@ -16,10 +16,12 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/grpclog"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 )
 
 // link is a connection to one member. It is used until something goes wrong with
@@ -73,17 +75,32 @@ func dial(ctx context.Context, endpoint string, config *tls.Config, options ...g
 	}
 	l.conn = conn
 	if err := l.ready(ctx); err != nil {
-		if f := failed.Load(); f != nil {
-			err = *f
-		} else if w := l.wire.Load(); w != nil && ctx.Err() == nil {
-			err = w.why(ctx)
-		}
 		l.close()
-		return nil, plainly(endpoint, err)
+		return nil, plainly(endpoint, l.why(ctx, config, failed.Load(), err))
 	}
 	l.kv = clientv3.NewKVFromKVClient(pb.NewKVClient(conn), nil)
 	l.leases, l.watches = pb.NewLeaseClient(conn), pb.NewWatchClient(conn)
 	return l, nil
+}
+
+// why is why the connection didn't become ready: what dialling says, or else what
+// the member's first words do.
+func (l *link) why(ctx context.Context, config *tls.Config, dialling *error, err error) error {
+	w := l.wire.Load()
+	switch {
+	case dialling != nil && config != nil && errors.Is(*dialling, io.EOF): // etcd hangs up on what isn't HTTP
+		plain, err := dial(ctx, l.endpoint, nil)
+		if err != nil {
+			return *dialling
+		}
+		plain.close()
+		return errPlain
+	case dialling != nil:
+		return *dialling
+	case w != nil && ctx.Err() == nil:
+		return w.why(ctx)
+	}
+	return err
 }
 
 // errBroken says that the connection failed; the wire knows why.
@@ -221,9 +238,18 @@ func (l *link) watch(ctx context.Context, key string, from int64, deletions bool
 		case resp.CompactRevision > 0:
 			return errCompacted
 		case resp.Canceled:
-			return errors.New("the watch was cancelled: " + resp.CancelReason)
+			return cancelled(resp.CancelReason)
 		case len(resp.Events) > 0:
 			return nil
 		}
 	}
+}
+
+// cancelled is the error whose text the server gives as the reason for ending a watch.
+func cancelled(reason string) error {
+	_, text, found := strings.Cut(reason, "desc = ")
+	if !found {
+		text = reason
+	}
+	return rpctypes.Error(status.Error(codes.Unknown, text))
 }

@@ -65,9 +65,19 @@ func (s *Store) watchOn(ctx context.Context, key string, from int64, token backe
 	return s.watch(ctx, key, rev+1, false)
 }
 
-// watch returns when the etcd key has changed at revision from or later. Only
-// connecting is bounded by ?timeout=.
+// watch returns when the etcd key has changed at revision from or later. A token that has
+// expired is renewed.
 func (s *Store) watch(ctx context.Context, key string, from int64, deletions bool) error {
+	err := s.watchOnce(ctx, key, from, deletions)
+	if tokenExpired(err) && s.cluster.user != "" {
+		s.cluster.forget()
+		err = s.watchOnce(ctx, key, from, deletions)
+	}
+	return err
+}
+
+// watchOnce is watch on one connection. Only connecting is bounded by ?timeout=.
+func (s *Store) watchOnce(ctx context.Context, key string, from int64, deletions bool) error {
 	connecting, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	l, err := s.cluster.connected(connecting)
@@ -78,12 +88,10 @@ func (s *Store) watch(ctx context.Context, key string, from int64, deletions boo
 		return err
 	}
 	err = l.watch(ctx, key, from, deletions)
-	switch {
-	case err == nil, errors.Is(err, errCompacted), ctx.Err() != nil:
+	if err == nil || errors.Is(err, errCompacted) || ctx.Err() != nil {
 		return err
-	case tokenExpired(err):
-		s.cluster.forget()
-	case isUnavailable(err):
+	}
+	if isUnavailable(err) {
 		s.cluster.drop(l)
 	}
 	return named(l, err)

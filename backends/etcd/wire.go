@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 
 	"flockd/backends"
@@ -98,9 +99,17 @@ func speaksTLS(ctx context.Context, endpoint string) bool {
 	if err == nil {
 		conn.Close()
 	}
-	var alert tls.AlertError
-	return err == nil || errors.As(err, &alert)
+	return err == nil || isAlert(err)
 }
+
+// isAlert reports whether the other side has ended a TLS connection in TLS's own words.
+func isAlert(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
+}
+
+// errPlain says that a member speaks no TLS.
+var errPlain = errors.New("no TLS")
 
 // connectError says why there is no connection to an endpoint.
 type connectError struct {
@@ -119,11 +128,13 @@ func plainly(endpoint string, err error) error {
 	var unverified *tls.CertificateVerificationError
 	var dns *net.DNSError
 	switch {
-	case errors.As(err, &header):
+	case errors.As(err, &header), errors.Is(err, errPlain):
 		err = backends.Refuse("use an etcd:// URL", "%s speaks no TLS", endpoint)
 	case errors.As(err, &unverified):
 		err = backends.Refuse("?cacert= names the file of the authority that signed its certificate",
 			"%s: its certificate is not trusted: %w", endpoint, unverified.Err)
+	case isAlert(err) && strings.Contains(err.Error(), "certificate"):
+		err = backends.Refuse("?cert= and ?key= name the files of one", "%s asks for a certificate that it trusts", endpoint)
 	case errors.As(err, &dns):
 		err = errors.New(dns.Err)
 	case errors.As(err, &op):
