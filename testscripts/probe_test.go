@@ -12,7 +12,8 @@ import (
 
 // probe is an awkward command: probe STAMPS [MODE...]. It writes the embedded
 // store's clock to STAMPS over and over, so that the file tells when it last
-// lived, and its number to STAMPS.pid before. Modes:
+// lived, and before that its number to STAMPS.pid and the first reading to
+// STAMPS.first. Modes:
 //
 //	deaf    ignores TERM
 //	family  has a child that does the same to STAMPS.child, and only waits
@@ -31,6 +32,7 @@ func probe() {
 			return
 		}
 	}
+	fatal(os.WriteFile(stamps+".first", strconv.AppendInt(nil, monotonic(), 10), 0o600))
 	f, err := os.Create(stamps)
 	fatal(err)
 	fatal(os.WriteFile(stamps+".pid", []byte(strconv.Itoa(os.Getpid())), 0o600))

@@ -4,6 +4,7 @@ package testscripts
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,7 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(withProgram{m}, map[string]func(){
 		"probe":  probe,
 		"locker": locker,
 		"closed": closed,
@@ -31,35 +32,38 @@ func TestScripts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("these tests mount small file systems and become other users: run them as root, in a container for example")
 	}
-	bin := build(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 ".",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Setup:               func(env *testscript.Env) error { return setup(env, bin) },
+		Setup:               setup,
 		Cmds:                commands,
 	})
 }
 
-// build makes the program as users get it.
-func build(t *testing.T) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	cmd := exec.Command("make", "-s", "-C", "..", "build", "FLOCKD="+filepath.Join(dir, "flockd"))
+// bin is the folder of the program.
+var bin string
+
+// withProgram runs the tests with the program as users get it.
+type withProgram struct{ *testing.M }
+
+func (m withProgram) Run() int {
+	var err error
+	bin, err = os.MkdirTemp("", "flockd-test-")
+	fatal(err)
+	defer os.RemoveAll(bin)
+	fatal(os.Chmod(bin, 0o755)) // other users run it too
+	cmd := exec.Command("make", "-s", "-C", "..", "build", "FLOCKD="+filepath.Join(bin, "flockd"))
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		fatal(fmt.Errorf("%w\n%s", err, out))
 	}
-	for up := dir; up != os.TempDir() && up != "/"; up = filepath.Dir(up) {
-		if err := os.Chmod(up, 0o755); err != nil { // other users run it too
-			t.Fatal(err)
-		}
-	}
-	return dir
+	fatal(flag.Set("test.parallel", "12")) // the tests wait far more than they work
+	return m.M.Run()
 }
 
 // setup gives each script a store and a home of its own, and nothing of the
 // host's configuration.
-func setup(env *testscript.Env, bin string) error {
+func setup(env *testscript.Env) error {
 	env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 	env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 	env.Setenv("XDG_STATE_HOME", "")

@@ -6,6 +6,7 @@
 package bench
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -229,7 +230,7 @@ func await(ready func() (bool, error)) error {
 		case ok || err != nil:
 			return err
 		case time.Now().After(end):
-			return fmt.Errorf("a waiter did not get into line")
+			return errors.New("it takes too long")
 		}
 	}
 }
