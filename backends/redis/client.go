@@ -85,13 +85,16 @@ func (g greeting) welcome(said map[string]any) error {
 	return nil
 }
 
-// turnedAway recognizes errors after which the server closes the connection: what
-// go-redis would try next would hide them.
+// turnedAway recognizes errors that are final. What go-redis would try next would be
+// refused in other words, for some have the server close the connection, and without
+// a password it takes no request as long as ours.
 func (g greeting) turnedAway(err error) error {
-	if text := said(err); strings.HasPrefix(text, "DENIED") || strings.HasPrefix(text, "ERR max number of clients") {
+	text := said(err)
+	switch code := codeOf(text); {
+	case code == "NOAUTH", code == "WRONGPASS", code == "DENIED", strings.Contains(text, "max number of clients"):
 		return setupError{g.to.classify(err)}
 	}
-	return err
+	return err // it knows no HELLO
 }
 
 // setupError carries an error through go-redis, which takes one layer off what comes

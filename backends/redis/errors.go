@@ -79,11 +79,13 @@ func (s *settings) classify(err error) error {
 	case errors.Is(err, redis.ErrClosed):
 		return errors.New("the store is closed")
 	}
-	text := said(err)
-	if text == "" {
-		return err
+	switch text := said(err); {
+	case text != "":
+		return s.classifyAnswer(codeOf(text), text)
+	case strings.HasPrefix(err.Error(), "redis: can't parse"):
+		return s.fault(err, "what it says isn't Redis's protocol")
 	}
-	return s.classifyAnswer(codeOf(text), text)
+	return err
 }
 
 // classifyAnswer judges an error that the server sent.

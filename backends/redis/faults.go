@@ -72,17 +72,12 @@ func (s *settings) broken(err error, heard bool) error {
 		return s.certificateRefused(err)
 	case heard || errors.Is(err, net.ErrClosed):
 		return s.fault(err, "lost the connection: %v", bare(err))
-	case s.tls == nil && s.network == "tcp":
+	case s.tls != nil: // its reason may have been lost with the connection
+		return s.fault(err, "it closed the connection without an answer: does it want a certificate? ?cert= and ?key= name one")
+	case s.network == "tcp":
 		return s.fault(err, "it closed the connection without an answer: does it speak TLS? then use rediss://")
 	}
 	return s.fault(err, "it closed the connection without an answer")
-}
-
-// alert is the first byte of what a server that expects TLS answers to a request.
-const alert = 0x15
-
-func (s *settings) wantsTLS() error {
-	return s.misfit(nil, "use rediss://", "it speaks TLS")
 }
 
 // refusedByPeer tells whether the other side ended TLS with an alert. With TLS 1.3

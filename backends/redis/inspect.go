@@ -127,8 +127,8 @@ func (s *Store) scan(ctx context.Context, cursor uint64, pattern string) ([]stri
 	defer cancel()
 	const step = 1000 // names: some 0.3 ms of the server's time
 	names, next, err := s.client.Scan(ctx, cursor, pattern, step).Result()
-	if code := codeOf(said(err)); err != nil && code == "NOPERM" || err != nil && code == "ERR" {
-		err = fmt.Errorf("it takes SCAN to list keys: %w", err)
+	if said(err) != "" {
+		err = fmt.Errorf("listing takes SCAN: %w", s.to.classify(err))
 	}
 	return names, next, err
 }

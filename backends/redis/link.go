@@ -101,9 +101,6 @@ func (l *link) Read(b []byte) (int, error) {
 		return 0, net.ErrClosed
 	}
 	n, err := conn.Read(b)
-	if n > 0 && !l.heard && b[0] == alert && l.to.tls == nil {
-		return 0, l.to.wantsTLS()
-	}
 	l.heard = l.heard || n > 0
 	return n, l.failed(err)
 }

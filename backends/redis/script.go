@@ -58,7 +58,11 @@ var errNoScript = errors.New("unknown script")
 func (s *Store) run(ctx context.Context, sc *script, key, id string, copies int, args ...any) (answer, error) {
 	keys := s.to.prefix.keys(key, id)
 	args = append([]any{id, version}, args...)
-	a, err := s.request(ctx, copies, func(p redis.Pipeliner) *redis.Cmd { return p.EvalSha(ctx, sc.sum(), keys, args...) })
+	err := errNoScript
+	var a answer
+	if copies == 0 { // else the waiting would follow a script that is unknown, too
+		a, err = s.request(ctx, 0, func(p redis.Pipeliner) *redis.Cmd { return p.EvalSha(ctx, sc.sum(), keys, args...) })
+	}
 	if errors.Is(err, errNoScript) {
 		a, err = s.request(ctx, copies, func(p redis.Pipeliner) *redis.Cmd { return p.Eval(ctx, sc.text, keys, args...) })
 	}
@@ -102,27 +106,30 @@ func (s *Store) trip(ctx context.Context, copies int, eval func(redis.Pipeliner)
 	if copies > 0 {
 		wait = p.Do(ctx, "WAIT", copies, s.waitFor(ctx).Milliseconds())
 	}
-	p.Exec(ctx) // the commands have the errors
-	if a.values, err = cmd.Slice(); err != nil {
-		if strings.HasPrefix(said(err), "NOSCRIPT") {
-			err = errNoScript
-		}
+	_, failed := p.Exec(ctx) // what fails before the requests are sent is said here alone
+	switch err = cmd.Err(); {
+	case strings.HasPrefix(said(err), "NOSCRIPT"):
+		return a, errNoScript
+	case err == nil && failed != nil && cmd.Val() == nil:
+		err = failed
+	}
+	if err != nil {
 		return a, err
 	}
-	if wait != nil {
+	if a.values, err = cmd.Slice(); err == nil && wait != nil {
 		a.copies, err = wait.Int()
 	}
 	return a, err
 }
 
-// waitFor is how long replicas have to confirm a write. A fifth of what is left of
-// the request's time brings the answer back.
+// waitFor is how long replicas have to confirm a write, so that the server's word on
+// it comes back before the request's time is over.
 func (s *Store) waitFor(ctx context.Context) time.Duration {
 	left := s.to.timeout
 	if deadline, ok := ctx.Deadline(); ok {
 		left = time.Until(deadline)
 	}
-	return max(left*4/5, time.Millisecond) // 0 would be for ever
+	return max(left-rounding, left/2, time.Millisecond) // 0 would be for ever
 }
 
 // text is the value at i, "" if there is none.

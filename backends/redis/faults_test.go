@@ -1,0 +1,352 @@
+package redis
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"flockd/backends"
+	"flockd/backends/backendtest/servers"
+)
+
+// watch records what clients ask a server for from now on; what scripts do is left out.
+// The function returns it.
+func watch(t testing.TB, addr string) (seen func() []string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	lines := bufio.NewScanner(conn)
+	lines.Buffer(nil, 1<<20) // a script's text
+	next := func() string {
+		conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if !lines.Scan() {
+			t.Fatalf("monitor: %v", lines.Err())
+		}
+		return lines.Text()
+	}
+	conn.Write([]byte("MONITOR\r\n"))
+	if ok := next(); ok != "+OK" {
+		t.Fatal(ok)
+	}
+	return func() (all []string) {
+		marker := backends.NewID()
+		do(t, open(t, "redis://"+addr), "ECHO", marker)
+		for {
+			by, text, _ := strings.Cut(next(), "] ")
+			switch {
+			case strings.Contains(text, marker):
+				return all[:len(all)-1] // less the greeting of who sent the marker
+			case !strings.HasSuffix(by, " lua"):
+				all = append(all, text)
+			}
+		}
+	}
+}
+
+// commands are the names of requests.
+func commands(requests []string) (all []string) {
+	for _, r := range requests {
+		name, _, _ := strings.Cut(strings.TrimPrefix(r, `"`), `"`)
+		all = append(all, strings.ToUpper(name))
+	}
+	return all
+}
+
+func wantCommands(t *testing.T, what string, requests []string, want string) {
+	t.Helper()
+	if got := strings.Join(commands(requests), " "); got != want {
+		t.Errorf("%s asked for %s, want %s", what, got, want)
+	}
+}
+
+// prime makes the server know the scripts.
+func prime(t testing.TB, s *Store) {
+	t.Helper()
+	r := request("prime " + backends.NewID())
+	lease := acquire(t, s, r)
+	renew(t, s, lease)
+	release(t, s, lease)
+	inspect(t, s, r.Key)
+}
+
+func renew(t testing.TB, s *Store, lease backends.Lease) {
+	t.Helper()
+	if _, err := s.Renew(t.Context(), lease); err != nil {
+		t.Fatalf("Renew = %v", err)
+	}
+}
+
+func release(t testing.TB, s *Store, lease backends.Lease) {
+	t.Helper()
+	if err := s.Release(t.Context(), lease.Key, lease.ID, backends.Outcome{}); err != nil {
+		t.Fatalf("Release = %v", err)
+	}
+}
+
+func inspect(t testing.TB, s *Store, key string) backends.Status {
+	t.Helper()
+	status, err := s.Inspect(t.Context(), key)
+	if err != nil {
+		t.Fatalf("Inspect = %v", err)
+	}
+	return status
+}
+
+func held(t testing.TB, s *Store, r backends.Request) *backends.HeldError {
+	t.Helper()
+	var held *backends.HeldError
+	if lease, err := s.Acquire(t.Context(), r); !errors.As(err, &held) {
+		t.Fatalf("Acquire = %+v, %v; want a HeldError", lease, err)
+	}
+	return held
+}
+
+func queue(key string) backends.Request {
+	r := request(key)
+	r.Place = time.Minute
+	return r
+}
+
+func soon(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func isLost(t testing.TB, err error, what string) {
+	t.Helper()
+	if !errors.Is(err, backends.ErrLost) {
+		t.Errorf("%s = %v, want %v", what, err, backends.ErrLost)
+	}
+}
+
+// What each operation costs, with nobody and with many in line.
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	url := "redis://" + server.Addr
+	prime(t, open(t, url))
+	for _, waiters := range []int{0, 1, 2, 200} {
+		a, b := open(t, url), open(t, url)
+		key := backends.NewID()
+		seen := watch(t, server.Addr)
+		lease := acquire(t, a, request(key))
+		wantCommands(t, "the first acquire", seen(), "HELLO EVALSHA")
+		renew(t, a, lease)
+		wantCommands(t, "a renewal", seen(), "EVALSHA")
+		for range waiters {
+			held(t, b, queue(key))
+		}
+		seen()
+		release(t, a, lease)
+		if waiters == 0 {
+			wantCommands(t, "a release", seen(), "EVALSHA")
+		} else {
+			wantCommands(t, "a release with waiters", seen(), "EVALSHA RPUSH PEXPIRE")
+		}
+	}
+}
+
+// A reply that is lost leaves no ghost: asking again finds what was done.
+func TestLostReplies(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	x := servers.Proxy(t, server.Addr)
+	s, direct := open(t, "redis://"+x.Addr), open(t, "redis://"+server.Addr)
+	prime(t, direct)
+
+	r := request("a")
+	loses(t, x, acquireScript, func() error { _, err := s.Acquire(t.Context(), r); return err })
+	line := inspect(t, direct, "a").Line
+	lease := acquire(t, s, r)
+	if len(line) != 1 || line[0].Token != lease.Token {
+		t.Errorf("line %+v after a lost grant, then token %d", line, lease.Token)
+	}
+
+	loses(t, x, renewScript, func() error { _, err := s.Renew(t.Context(), lease); return err })
+	renew(t, s, lease)
+
+	loses(t, x, releaseScript, func() error { return s.Release(t.Context(), "a", r.ID, backends.Outcome{Class: "finished"}) })
+	isLost(t, s.Release(t.Context(), "a", r.ID, backends.Outcome{Class: "again"}), "the second release")
+	_, err := s.Acquire(t.Context(), r)
+	isLost(t, err, "acquire after the release")
+	if status := inspect(t, direct, "a"); len(status.Line) != 0 || status.Last == nil || status.Last.Class != "finished" {
+		t.Errorf("status %+v", status)
+	}
+
+	r = request("a")
+	loses(t, x, acquireScript, func() error { _, err := s.Acquire(t.Context(), r); return err })
+	release(t, s, backends.Lease{Key: "a", ID: r.ID}) // given up, not knowing
+	acquire(t, direct, request("a"))
+}
+
+// loses loses the reply to the script that ask runs, which must say that it doesn't
+// know the outcome.
+func loses(t testing.TB, x *servers.TCPProxy, sc *script, ask func() error) {
+	t.Helper()
+	lost := x.LoseReply([]byte(sc.sum()))
+	err := ask()
+	for _, answer := range []error{nil, backends.ErrLost, backends.ErrRefused, backends.ErrHeld} {
+		if errors.Is(err, answer) {
+			t.Fatalf("err = %v, want an unknown outcome", err)
+		}
+	}
+	if !strings.Contains(err.Error(), "lost the connection: connection reset by peer") {
+		t.Errorf("err = %v", err)
+	}
+	<-lost
+}
+
+// An acquire that is delivered after its own release grants nothing.
+func TestLateAcquire(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	x := servers.Proxy(t, server.Addr)
+	s, direct := open(t, "redis://"+x.Addr), open(t, "redis://"+server.Addr)
+	prime(t, direct)
+	inspect(t, s, "a") // connects
+	r := request("a")
+	x.Stall(servers.Requests)
+	_, err := s.Acquire(soon(t, 100*time.Millisecond), r)
+	wantTrouble(t, err, "no answer in time")
+	isLost(t, direct.Release(t.Context(), "a", r.ID, backends.Outcome{}), "release")
+	seen := watch(t, server.Addr)
+	x.Pass(servers.Requests)
+	for !strings.Contains(strings.Join(seen(), "\n"), r.ID) {
+	}
+	if line := inspect(t, direct, "a").Line; len(line) > 0 {
+		t.Errorf("a ghost: %+v", line)
+	}
+}
+
+// A connection whose request timed out isn't used again: the late answer would be
+// taken for that of another request.
+func TestLateAnswer(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	x := servers.Proxy(t, server.Addr)
+	s := open(t, "redis://"+x.Addr)
+	lease := acquire(t, s, request("a"))
+	x.Stall(servers.Replies)
+	if _, err := s.Inspect(soon(t, 100*time.Millisecond), "a"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Inspect = %v", err)
+	}
+	x.Pass(servers.Replies)
+	before := x.Accepted()
+	if line := inspect(t, s, "b").Line; len(line) > 0 {
+		t.Errorf("the line of b is that of a: %+v", line)
+	}
+	renew(t, s, lease)
+	if n := x.Accepted() - before; n != 1 {
+		t.Errorf("%d new connections, want one", n)
+	}
+}
+
+// A connection that hangs costs one attempt: the next is on another.
+func TestSilentConnection(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	x := servers.Proxy(t, server.Addr)
+	s := open(t, "redis://"+x.Addr)
+	lease := acquire(t, s, request("a"))
+	x.Silence()
+	start := time.Now()
+	_, err := s.Renew(soon(t, 150*time.Millisecond), lease)
+	wantTrouble(t, err, "no answer in time")
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("noticed after %v", took)
+	}
+	renew(t, s, lease)
+	x.Cut() // while nobody uses it: no attempt at all
+	renew(t, s, lease)
+}
+
+// A server that hangs, hangs for no longer than the request may last, with and
+// without a connection.
+func TestFrozenServer(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	s, fresh := open(t, "redis://"+server.Addr), open(t, "redis://"+server.Addr+"?timeout=200ms")
+	lease := acquire(t, s, request("a"))
+	server.Freeze()
+	_, err := s.Renew(soon(t, 200*time.Millisecond), lease)
+	wantTrouble(t, err, server.Addr+": no answer in time")
+	_, err = fresh.Acquire(t.Context(), request("a"))
+	wantTrouble(t, err, server.Addr+": no answer in time")
+	ctx, cancel := context.WithCancel(t.Context())
+	go cancel()
+	if _, err = s.Renew(ctx, lease); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	server.Thaw()
+	renew(t, s, lease)
+}
+
+// A Wait that was given up is over at the server too, and takes no later ring.
+func TestAbandonedWait(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	url := "redis://" + server.Addr
+	a, b := open(t, url), open(t, url)
+	lease := acquire(t, a, request("a"))
+	r := queue("a")
+	answer := held(t, b, r)
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- b.Wait(ctx, answer) }()
+	blocked(t, a, "1")
+	cancel()
+	if err := <-over; !errors.Is(err, context.Canceled) {
+		t.Errorf("Wait = %v", err)
+	}
+	blocked(t, a, "0")
+	release(t, a, lease)
+	if err := b.Wait(soon(t, 10*time.Second), answer); err != nil {
+		t.Errorf("Wait = %v, want the ring", err)
+	}
+	acquire(t, b, r)
+}
+
+// blocked returns when so many clients listen.
+func blocked(t testing.TB, s *Store, n string) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; {
+		info := do(t, s, "INFO", "clients").(string)
+		if strings.Contains(info, "blocked_clients:"+n+"\r\n") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not %s blocked: %s", n, info)
+		}
+	}
+}
+
+// A Wait holds up no renewal, and the next Wait uses its connection again.
+func TestWaitsShareAnEar(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	x := servers.Proxy(t, server.Addr)
+	a, b := open(t, "redis://"+server.Addr), open(t, "redis://"+x.Addr)
+	acquire(t, a, request("a"))
+	lease := acquire(t, b, request("b"))
+	answer := held(t, b, queue("a"))
+	for range 3 {
+		over := make(chan error, 1)
+		go func() { over <- b.Wait(soon(t, time.Second), answer) }()
+		blocked(t, a, "1")
+		renew(t, b, lease)
+		if err := <-over; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Wait = %v", err)
+		}
+	}
+	if n := x.Accepted(); n != 2 {
+		t.Errorf("%d connections, want one to ask and one to listen", n)
+	}
+}

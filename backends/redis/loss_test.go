@@ -1,0 +1,236 @@
+package redis
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"flockd/backends"
+	"flockd/backends/backendtest/servers"
+)
+
+// grows takes the key again, by another client, and wants a larger token.
+func grows(t testing.TB, s *Store, after backends.Lease) backends.Lease {
+	t.Helper()
+	lease := acquire(t, s, request(after.Key))
+	if lease.Token <= after.Token {
+		t.Errorf("token %d after %d", lease.Token, after.Token)
+	}
+	return lease
+}
+
+func renewIsLost(t testing.TB, s *Store, lease backends.Lease) {
+	t.Helper()
+	_, err := s.Renew(t.Context(), lease)
+	isLost(t, err, "Renew")
+}
+
+func TestTokensGrowOverFlush(t *testing.T) {
+	t.Parallel()
+	s := open(t, "redis://"+servers.Redis(t).Addr)
+	lease := acquire(t, s, request("a"))
+	do(t, s, "FLUSHALL")
+	renewIsLost(t, s, lease)
+	if line := inspect(t, s, "a").Line; len(line) > 0 {
+		t.Errorf("the renewal inserted %+v", line)
+	}
+	next := grows(t, s, lease)
+	isLost(t, s.Release(t.Context(), "a", lease.ID, backends.Outcome{}), "release by the one before")
+	renew(t, s, next)
+}
+
+func TestTokensGrowOverRestart(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	s := open(t, "redis://"+server.Addr)
+	lease := acquire(t, s, request("a"))
+	server.Kill()
+	_, err := s.Renew(t.Context(), lease)
+	wantTrouble(t, err, "connection refused")
+	server.Start()
+	renewIsLost(t, s, lease)
+	grows(t, s, lease)
+}
+
+// What is kept on disk survives with its leases.
+func TestRestartWithPersistence(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
+	s := open(t, "redis://"+server.Addr)
+	lease := acquire(t, s, request("a"))
+	server.Kill()
+	server.Start()
+	renew(t, s, lease)
+	release(t, s, lease)
+	grows(t, s, lease)
+}
+
+// replicate makes replica follow primary, and returns when it has its data.
+func replicate(t testing.TB, replica *Store, primary *servers.Process) {
+	t.Helper()
+	host, port, _ := net.SplitHostPort(primary.Addr)
+	do(t, replica, "REPLICAOF", host, port)
+	awaitInfo(t, replica, "replication", "master_link_status:up")
+}
+
+// awaitInfo returns when INFO says so. The client is the one from before: a new one
+// would be refused by a replica.
+func awaitInfo(t testing.TB, s *Store, section, line string) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; {
+		info := do(t, s, "INFO", section).(string)
+		if strings.Contains(info, line+"\r\n") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not %s: %s", line, info)
+		}
+	}
+}
+
+// A replica that missed the last grant becomes primary: two may hold then, but the
+// tokens tell them apart.
+func TestTokensGrowOverFailover(t *testing.T) {
+	t.Parallel()
+	primary, replica := servers.Redis(t, "--repl-diskless-sync-delay", "0"), servers.Redis(t)
+	a, b := open(t, "redis://"+primary.Addr), open(t, "redis://"+replica.Addr)
+	do(t, b, "PING") // before it is a replica
+	release(t, a, acquire(t, a, request("a")))
+	replicate(t, b, primary)
+	do(t, b, "REPLICAOF", "127.0.0.1", "1") // nobody there: it hears nothing from now on
+	lease := acquire(t, a, request("a"))
+	primary.Kill()
+	do(t, b, "REPLICAOF", "NO", "ONE")
+	if inspect(t, b, "a").Last != nil {
+		t.Error("a run was recorded, though none ended") // and the data did get there: see below
+	}
+	if keys := do(t, b, "EXISTS", "flockd:{a}:key"); keys != int64(1) {
+		t.Errorf("the replica had no data")
+	}
+	renewIsLost(t, b, lease)
+	grows(t, b, lease)
+}
+
+// A grant or renewal that too few replicas have doesn't count, and may yet.
+func TestMinReplicas(t *testing.T) {
+	t.Parallel()
+	primary, replica := servers.Redis(t, "--repl-diskless-sync-delay", "0"), servers.Redis(t)
+	s := open(t, "redis://"+primary.Addr+"?min-replicas=1&timeout=1s")
+	b := open(t, "redis://"+replica.Addr)
+	do(t, b, "PING") // before it is a replica
+	r := request("a")
+	_, err := s.Acquire(t.Context(), r)
+	wantTrouble(t, err, "0 of 1 replicas")
+	replicate(t, b, primary)
+	lease := confirmed(t, s, r)
+	renew(t, s, lease)
+	if h := held(t, s, request("a")); len(h.Holders) != 1 {
+		t.Errorf("held by %+v", h.Holders)
+	}
+	do(t, b, "REPLICAOF", "NO", "ONE")
+	_, err = s.Renew(t.Context(), lease)
+	wantTrouble(t, err, "0 of 1 replicas")
+	release(t, s, lease) // needs nobody: what is lost of it expires
+	two := open(t, "redis://"+primary.Addr+"?min-replicas=2&timeout=1s")
+	replicate(t, b, primary)
+	confirmed(t, s, request("b"))
+	_, err = two.Acquire(t.Context(), request("a"))
+	wantTrouble(t, err, "1 of 2 replicas")
+}
+
+// confirmed asks until the replica takes part, which may be a second after it has its data.
+func confirmed(t testing.TB, s *Store, r backends.Request) backends.Lease {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; {
+		lease, err := s.Acquire(t.Context(), r)
+		if err == nil {
+			return lease
+		}
+		if wantTrouble(t, err, "0 of 1 replicas"); time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Eviction may take any part of a key. What is left is never taken for a hold that
+// another may have beside it.
+func TestEvictedParts(t *testing.T) {
+	t.Parallel()
+	s := open(t, "redis://"+servers.Redis(t).Addr)
+	for part, lost := range map[string]bool{"line": true, "claims": true, "ends": false, "key": false} {
+		lease := acquire(t, s, request(part))
+		waiter := queue(part)
+		held(t, s, waiter)
+		do(t, s, "DEL", s.to.prefix.part(part, part))
+		if !lost {
+			renew(t, s, lease)
+			if h := held(t, s, waiter); len(h.Holders) != 1 || h.Holders[0].ID != lease.ID {
+				t.Errorf("without %s: held by %+v", part, h)
+			}
+			release(t, s, lease)
+			grows(t, s, lease2(t, s, waiter, lease))
+			continue
+		}
+		renewIsLost(t, s, lease)
+		if status := inspect(t, s, part); len(status.Line) > 0 {
+			t.Errorf("without %s: line %+v", part, status.Line)
+		}
+		next := grows(t, s, lease)
+		renewIsLost(t, s, lease)
+		renew(t, s, next)
+	}
+}
+
+// lease2 takes and ends the turn of a waiter.
+func lease2(t testing.TB, s *Store, waiter backends.Request, before backends.Lease) backends.Lease {
+	t.Helper()
+	lease := acquire(t, s, waiter)
+	if lease.Token <= before.Token {
+		t.Errorf("token %d after %d", lease.Token, before.Token)
+	}
+	release(t, s, lease)
+	return lease
+}
+
+// While there are claims, nothing has a TTL: some policies evict first what has one.
+// Of a key that nobody uses, what is left is forgotten in the end.
+func TestWhatExpires(t *testing.T) {
+	t.Parallel()
+	s := open(t, "redis://"+servers.Redis(t).Addr)
+	key := s.to.prefix.part("a", "key")
+	ttls := func() (all []int64) {
+		for _, name := range s.to.prefix.keys("a", "x")[:4] {
+			all = append(all, do(t, s, "PTTL", name).(int64))
+		}
+		return all
+	}
+	for range 2 { // the second time, the record is there with its TTL
+		lease := acquire(t, s, request("a"))
+		for i, ttl := range ttls() {
+			if ttl != -1 {
+				t.Errorf("part %d of a held key has a TTL of %d ms", i, ttl)
+			}
+		}
+		release(t, s, lease)
+		left := ttls()
+		if left[0] != -2 || left[1] != -2 || left[2] != -2 {
+			t.Errorf("left of a free key: %d", left)
+		}
+		if d := idle - time.Duration(left[3])*time.Millisecond; d < 0 || d > time.Minute {
+			t.Errorf("%s has a TTL of %d ms", key, left[3])
+		}
+		ended := do(t, s, "PTTL", s.to.prefix.part("a", "ended:"+lease.ID)).(int64)
+		if d := tombstone - time.Duration(ended)*time.Millisecond; d < 0 || d > time.Minute {
+			t.Errorf("the tombstone has a TTL of %d ms", ended)
+		}
+	}
+	do(t, s, "RESTORE", key, 0, do(t, s, "DUMP", key), "REPLACE") // as if it had never expired
+	lease := acquire(t, s, request("a"))
+	if err := s.Ask(t.Context(), "a", lease.ID, backends.Notice{Force: true}); err != nil {
+		t.Error(err)
+	}
+	if left := ttls(); left[3] <= 0 {
+		t.Errorf("after a removal: TTLs %d", left)
+	}
+}

@@ -1,0 +1,147 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"flockd/backends"
+	"flockd/backends/backendtest/servers"
+)
+
+// rights are what docs/stores.md tells to grant. HELLO and AUTH need none.
+var rights = strings.Fields(`+eval +evalsha +time +exists +persist +pexpire +set
+	+hget +hset +hdel +hmget +hgetall +zadd +zrem +zscore +zrank +zcard +zrange +zrangebyscore
+	+rpush +blpop +scan +select +wait`)
+
+// user makes a user with these rights and returns a client that is it.
+func user(t testing.TB, admin *Store, server *servers.Process, name string, rights []string) *Store {
+	t.Helper()
+	args := []any{"ACL", "SETUSER", name, "on", ">secret", "~flockd:*", "-@all"}
+	for _, r := range rights {
+		args = append(args, r)
+	}
+	do(t, admin, args...)
+	return open(t, fmt.Sprintf("redis://%s:secret@%s/3?timeout=10s", name, server.Addr))
+}
+
+// tour does all that a Store can do, and returns the first error.
+func tour(ctx context.Context, s *Store) error {
+	dead := request("a")
+	dead.TTL = time.Microsecond // to be pruned
+	holder := request("a")
+	waiter := queue("a")
+	var answer *backends.HeldError
+	steps := []func() error{
+		func() error { _, err := s.Acquire(ctx, dead); return err },
+		func() error { _, err := s.Acquire(ctx, holder); return err },
+		func() error {
+			_, err := s.Renew(ctx, backends.Lease{Key: "a", ID: holder.ID, TTL: time.Minute})
+			return err
+		},
+		func() error {
+			_, err := s.Acquire(ctx, waiter)
+			if !errors.As(err, &answer) {
+				return err
+			}
+			return nil
+		},
+		func() error { _, err := s.Inspect(ctx, "a"); return err },
+		func() error { return s.Ask(ctx, "a", holder.ID, backends.Notice{Kind: backends.Break}) },
+		func() error {
+			return s.Release(ctx, "a", holder.ID, backends.Outcome{Class: "finished", Success: true})
+		},
+		func() error { return s.Wait(ctx, answer) },
+		func() error { return s.Release(ctx, "a", waiter.ID, backends.Outcome{}) },
+		func() error {
+			for _, err := range s.List(ctx, "") {
+				return err
+			}
+			return errors.New("nothing listed")
+		},
+	}
+	for i, step := range steps {
+		if err := step(); err != nil {
+			return fmt.Errorf("step %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// The rights that are documented suffice, and each is needed.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	admin := open(t, "redis://"+server.Addr)
+	if err := tour(t.Context(), user(t, admin, server, "all", slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return r == "+wait" }))); err != nil {
+		t.Errorf("with all rights: %v", err)
+	}
+	do(t, admin, "ACL", "SETUSER", "all", "+wait")
+	replicated := open(t, "redis://all:secret@"+server.Addr+"?min-replicas=1&timeout=1s")
+	_, err := replicated.Acquire(t.Context(), request("b"))
+	wantTrouble(t, err, "0 of 1 replicas")
+
+	for i, right := range rights {
+		do(t, admin, "FLUSHALL")
+		do(t, admin, "SCRIPT", "FLUSH") // or nobody would need EVAL
+		name := fmt.Sprint("user", i)
+		s := user(t, admin, server, name, slices.Concat(rights[:i], rights[i+1:]))
+		if right == "+wait" {
+			s.to.replicas = 1
+		}
+		ctx := t.Context()
+		if right == "+rpush" {
+			ctx = soon(t, 300*time.Millisecond) // the ring doesn't come
+		}
+		err := tour(ctx, s)
+		var refused *backends.RefusedError
+		switch {
+		case err == nil:
+			t.Errorf("%s isn't needed", right)
+		case right == "+rpush":
+		case !errors.As(err, &refused), refused.Hint != rightsHint, !strings.Contains(err.Error(), "lacks a right"):
+			t.Errorf("without %s: %v (%+v)", right, err, refused)
+		case right == "+scan" && !strings.Contains(err.Error(), "SCAN"):
+			t.Errorf("without %s: %v", right, err)
+		}
+	}
+}
+
+// A key of flockd's that another user may not touch.
+func TestOtherNames(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	admin := open(t, "redis://"+server.Addr)
+	user(t, admin, server, "narrow", rights)
+	s := open(t, "redis://narrow:secret@"+server.Addr+"?prefix=other")
+	_, err := s.Acquire(t.Context(), request("a"))
+	wantRefused(t, err, "lacks a right")
+}
+
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, "--requirepass", "secret")
+	for url, text := range map[string]string{
+		"redis://" + server.Addr:                 "wants a password",
+		"redis://" + server.Addr + "/1":          "wants a password",
+		"redis://:hunter2@" + server.Addr:        "refuses the user or password",
+		"redis://u:hunter2@" + server.Addr:       "refuses the user or password",
+		"redis://:secret@" + server.Addr + "/99": "has no database 99",
+	} {
+		_, err := open(t, url).Acquire(t.Context(), request("a"))
+		wantRefused(t, err, text)
+		if err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "secret")) {
+			t.Errorf("%s: a password in %v", url, err)
+		}
+		if !strings.Contains(err.Error(), "redis://"+server.Addr) {
+			t.Errorf("%s: no server in %v", url, err)
+		}
+	}
+	for _, url := range []string{"redis://:secret@" + server.Addr, "redis://default:secret@" + server.Addr + "/1"} {
+		acquire(t, open(t, url), request("a"))
+	}
+}
