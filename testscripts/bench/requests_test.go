@@ -26,7 +26,7 @@ func TestRequestsDontGrowWithTheLine(t *testing.T) {
 	etcd := servers.Etcd(t, servers.Current)
 	for _, s := range []counted{
 		{"redis", "redis://" + redis.Addr, func() (int, error) { return redisCalls(redis.Addr) }, func() (int, error) { return redisBlocked(redis.Addr) }},
-		{"etcd", "etcd://" + etcd.Addr, func() (int, error) { return metric(etcd.Addr, "grpc_server_msg_received_total") }, func() (int, error) { return metric(etcd.Addr, "etcd_debugging_mvcc_watcher_total") }},
+		{"etcd", "etcd://" + etcd.Addr, func() (int, error) { return metric(etcd.Addr, "grpc_server_started_total") }, func() (int, error) { return metric(etcd.Addr, "etcd_debugging_mvcc_watcher_total") }},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			lines := []int{2, 20, 200, 500}
