@@ -117,9 +117,10 @@ func (p *Process) Await() {
 // Connections stay, new ones are accepted by the kernel, and nothing is answered.
 func (p *Process) Freeze() {
 	p.t.Helper()
-	p.signal(syscall.SIGSTOP)
-	if cmd, _, _ := p.current(); cmd != nil {
-		if err := awaitStop(cmd.Process.Pid); err != nil {
+	p.mu.Lock() // or Thaw might overtake the stop, which then never comes
+	defer p.mu.Unlock()
+	if p.signal(syscall.SIGSTOP) {
+		if err := awaitStop(p.cmd.Process.Pid); err != nil {
 			p.t.Errorf("%s: freeze: %v", p, err)
 		}
 	}
@@ -128,6 +129,8 @@ func (p *Process) Freeze() {
 // Thaw lets a frozen server go on: it then does what was asked meanwhile.
 func (p *Process) Thaw() {
 	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.signal(syscall.SIGCONT)
 }
 
@@ -164,18 +167,21 @@ func (p *Process) Log() string {
 
 func (p *Process) String() string { return fmt.Sprintf("%s at %s", p.argv[0], p.Addr) }
 
-func (p *Process) signal(sig syscall.Signal) {
+// signal tells whether it was sent. The caller holds p.mu.
+func (p *Process) signal(sig syscall.Signal) bool {
 	p.t.Helper()
-	cmd, log, _ := p.current()
-	if cmd == nil {
+	if p.cmd == nil {
 		p.t.Errorf("%s: %v: it doesn't run", p, sig)
-		return
+		return false
 	}
-	if err := cmd.Process.Signal(sig); err != nil {
-		p.t.Errorf("%s: %v: %v; its last lines:\n%s", p, sig, err, log.tail())
+	err := p.cmd.Process.Signal(sig)
+	if err != nil {
+		p.t.Errorf("%s: %v: %v; its last lines:\n%s", p, sig, err, p.log.tail())
 	}
+	return err == nil
 }
 
+// end doesn't mind a server that has ended by itself.
 func (p *Process) end(sig syscall.Signal) {
 	p.t.Helper()
 	p.mu.Lock()
