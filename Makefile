@@ -23,7 +23,7 @@ demo: build ## three contenders for one key
 	@sh testscripts/demo.sh ./flockd
 
 test: ## all tests; as root, since they mount small file systems and become other users
-	@sh testscripts/need.sh cc unshare setpriv mount strace
+	@sh testscripts/need.sh cc unshare setpriv mount strace redis-server redis-cli etcd etcdctl
 	go test -timeout 15m $(TESTFLAGS) ./...
 
 docs: ## man/ and completions/ from the commands

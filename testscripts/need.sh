@@ -7,6 +7,10 @@ package() {
 	case $1 in
 	cc) if command -v apk >/dev/null; then echo gcc musl-dev; elif command -v apt-get >/dev/null; then echo gcc libc6-dev; else echo gcc glibc-devel glibc-static; fi ;;
 	flock | unshare | setpriv | mount) echo util-linux ;;
+	redis-server) if command -v apt-get >/dev/null; then echo redis-server; else echo redis; fi ;;
+	redis-cli) if command -v apt-get >/dev/null; then echo redis-tools; else echo redis; fi ;;
+	etcd) if command -v apt-get >/dev/null; then echo etcd-server; else echo etcd; fi ;;
+	etcdctl) if command -v apt-get >/dev/null; then echo etcd-client; elif command -v apk >/dev/null; then echo etcd-ctl; else echo etcd; fi ;;
 	*) echo "$1" ;;
 	esac
 }
@@ -39,6 +43,14 @@ fi
 if [ "$(id -u)" != 0 ]; then
 	echo "missing:$packages; as root: $install$packages" >&2
 	exit 1
+fi
+# Debian starts a server that it installs, unless this file tells it not to.
+policy=/usr/sbin/policy-rc.d
+if command -v apt-get >/dev/null && ! [ -e "$policy" ]; then
+	trap 'rm -f "$policy"' EXIT
+	trap 'exit 1' HUP INT TERM
+	printf '#!/bin/sh\nexit 101\n' >"$policy"
+	chmod 755 "$policy"
 fi
 echo "installing:$packages" >&2
 $update >&2
