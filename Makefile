@@ -13,7 +13,7 @@ PREFIX  := /usr/local
 
 export CGO_ENABLED := 1
 
-.PHONY: build demo test docs check bench install clean
+.PHONY: build demo test torture docs check bench install clean
 
 build: ## the program, as FLOCKD
 	@sh testscripts/need.sh cc
@@ -25,6 +25,10 @@ demo: build ## three contenders for one key
 test: ## all tests; as root, since they mount small file systems and become other users
 	@sh testscripts/need.sh cc unshare setpriv mount strace redis-server redis-cli etcd etcdctl
 	go test -timeout 15m $(TESTFLAGS) ./...
+
+torture: ## the storms of testscripts/torture for 10 minutes a store, all at once
+	@sh testscripts/need.sh cc redis-server etcd etcdctl
+	FLOCKD_TORTURE=$${FLOCKD_TORTURE:-10m} go test -timeout 60m -count=1 -v $(TESTFLAGS) ./testscripts/torture
 
 docs: ## man/ and completions/ from the commands
 	go test ./cmd -run TestGenerated -update

@@ -19,9 +19,8 @@ import (
 )
 
 const (
-	// Few keys, so that there are lines; new ones all the time, so that no history
-	// of one becomes too long to check, and a host that died in one doesn't hold up
-	// the rest.
+	// Few keys, so that there are lines; new ones all the time, so that a waiter that
+	// died doesn't hold up the rest for the 15 s of its place.
 	keys       = 4
 	generation = 6 * time.Second
 	contenders = 5 * keys
@@ -49,7 +48,8 @@ type job struct {
 	session
 	key    string
 	mode   string
-	killed bool // by us; guarded by arena.mu
+	killed bool // by us; guarded by arena.mu, with harmed
+	harmed bool // a fault is on it
 }
 
 // exit is how a flockd ended.
@@ -99,13 +99,37 @@ func (a *arena) running() []*job {
 	return slices.Collect(maps.Values(a.jobs))
 }
 
-// pick is one of those that run, or nil.
+// harm applies a fault to one of those that run, if one fits, that no other is on.
+func (a *arena) harm(r *rand.Rand, fits func(*job) bool, apply func(*job) bool) bool {
+	j := a.pick(r, fits)
+	if j == nil {
+		return false
+	}
+	defer a.set(&j.harmed, false)
+	return apply(j)
+}
+
 func (a *arena) pick(r *rand.Rand, fits func(*job) bool) *job {
-	jobs := slices.DeleteFunc(a.running(), func(j *job) bool { return !fits(j) })
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var jobs []*job
+	for _, pid := range slices.Sorted(maps.Keys(a.jobs)) {
+		if j := a.jobs[pid]; !j.harmed && fits(j) {
+			jobs = append(jobs, j)
+		}
+	}
 	if len(jobs) == 0 {
 		return nil
 	}
-	return jobs[r.IntN(len(jobs))]
+	j := jobs[r.IntN(len(jobs))]
+	j.harmed = true
+	return j
+}
+
+func (a *arena) set(flag *bool, to bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	*flag = to
 }
 
 // key is one of those that are fought for now.

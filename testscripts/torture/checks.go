@@ -128,9 +128,8 @@ func checkTokens(grants []*grant) error {
 	return errors.Join(errs...)
 }
 
-// checkAtMost is how long porcupine may think. A history of ten minutes takes seconds:
-// what takes longer has too many unknown outcomes on a key.
-const checkAtMost = 2 * time.Minute
+// checkAtMost is how long porcupine may think. It takes well under a second.
+const checkAtMost = time.Minute
 
 // checkModel wants an order of all requests in which an exclusive lock would have
 // given these answers.
@@ -152,12 +151,4 @@ func checkModel(ops []porcupine.Operation) error {
 		errs = append(errs, errors.New(string(text)))
 	}
 	return errors.Join(errs...)
-}
-
-// grantsOf are all grants in lives.
-func grantsOf(lives map[string]*life) (grants []*grant) {
-	for _, l := range lives {
-		grants = append(grants, l.grants...)
-	}
-	return grants
 }

@@ -45,6 +45,47 @@ func TestAcquireWithoutAnswerMayHaveBeenGranted(t *testing.T) {
 	}
 }
 
+func TestAcquireIsGrantedByAnEarlierRequest(t *testing.T) {
+	h := written(t, askedA,
+		`{"request":"2.1","at":200,"op":"acquire","key":"k","id":"b","asked":1000}`,
+		`{"request":"2.1","at":210,"outcome":"held","by":"a","by_token":1}`,
+		`{"request":"1.2","at":300,"op":"acquire","key":"k","id":"a","asked":1000}`,
+		`{"request":"1.2","at":310,"outcome":"ok","token":1,"trusted":1000}`)
+	if err := checkModel(operations(h.all())); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReleaseWithoutAnswerMayHaveEndedTheHold(t *testing.T) {
+	h := written(t, askedA, grantedA,
+		`{"request":"1.2","at":200,"op":"release","key":"k","id":"a"}`,
+		`{"request":"2.1","at":300,"op":"acquire","key":"k","id":"b","asked":1000}`,
+		`{"request":"2.1","at":310,"outcome":"ok","token":2,"trusted":1000}`)
+	if err := checkModel(operations(h.all())); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHoldOfNobodyIsSeen(t *testing.T) {
+	h := written(t,
+		`{"request":"2.1","at":200,"op":"acquire","key":"k","id":"b","asked":1000}`,
+		`{"request":"2.1","at":210,"outcome":"held","by":"a","by_token":1}`)
+	if checkModel(operations(h.all())) == nil {
+		t.Error("a holder that never asked went unseen")
+	}
+}
+
+func TestUnheardGrantLastsItsTime(t *testing.T) {
+	h := written(t, askedA,
+		`{"request":"2.1","at":200,"op":"acquire","key":"k","id":"b","asked":1000}`,
+		`{"request":"2.1","at":210,"outcome":"held","by":"a","by_token":1}`,
+		`{"request":"3.1","at":500,"op":"acquire","key":"k","id":"c","asked":1000}`,
+		`{"request":"3.1","at":510,"outcome":"ok","token":2,"trusted":1000}`)
+	if checkModel(operations(h.all())) == nil {
+		t.Error("a grant within the lease of another, which nobody was told of, went unseen")
+	}
+}
+
 func TestRenewalWithoutAnswerProvesNothing(t *testing.T) {
 	h := written(t, askedA, grantedA, renewA)
 	g := livesOf(h.all())["a"].grants[0]

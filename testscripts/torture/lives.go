@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/anishathalye/porcupine"
-
 	"flockd/backends"
 	"flockd/testscripts/torture/trace"
 )
@@ -42,6 +40,7 @@ type life struct {
 	grants   []*grant // in the order of their tokens; more than one where the lease ran out before its holder heard of it
 	unheard  int64    // the first request that may have been granted though no answer says so, or never
 	wanted   int64    // the TTL that it asked for
+	leaving  int64    // the first release that may have been applied though no answer says so, or never
 	ended    int64    // from when on the ID is forbidden for certain, or never
 }
 
@@ -50,7 +49,7 @@ func livesOf(requests []*request) map[string]*life {
 	lives := map[string]*life{}
 	for _, r := range requests {
 		if lives[r.ID] == nil {
-			lives[r.ID] = &life{key: r.Key, pid: r.pid(), unheard: never, ended: never}
+			lives[r.ID] = &life{key: r.Key, pid: r.pid(), unheard: never, leaving: never, ended: never}
 		}
 		lives[r.ID].add(r)
 	}
@@ -67,6 +66,8 @@ func (l *life) add(r *request) {
 		l.ended = min(l.ended, r.answer.At)
 	case r.Op == trace.Release && outcome == trace.Lost:
 		l.ended = min(l.ended, r.answer.At)
+	case r.Op == trace.Release && outcome == trace.Unknown:
+		l.leaving = min(l.leaving, r.At)
 	case outcome == trace.OK:
 		l.granted(r).proved(r)
 	case outcome == trace.Unknown && r.Op == trace.Acquire && r.At < l.unheard:
@@ -105,96 +106,16 @@ func (l *life) holds(at int64) (held bool) {
 	return held
 }
 
-// operations is the history as the model wants it.
-func operations(requests []*request) []porcupine.Operation {
-	lives := livesOf(requests)
-	var ops []porcupine.Operation
-	for _, r := range requests {
-		if op, ok := lives[r.ID].operation(r); ok {
-			ops = append(ops, op)
-		}
+// grantsOf are all grants in lives.
+func grantsOf(lives map[string]*life) (grants []*grant) {
+	for _, l := range lives {
+		grants = append(grants, l.grants...)
 	}
-	for id, l := range lives {
-		if l.ended != never && l.unheard != never {
-			ops = append(ops, l.gone(id))
-		}
-	}
-	return append(ops, expiries(requests, lives)...)
+	return grants
 }
 
-// gone says that an ID holds nothing once its release was answered, even if an
-// acquire of it came to the store after that.
-func (l *life) gone(id string) porcupine.Operation {
-	return porcupine.Operation{
-		ClientId: l.pid, Call: l.ended + 1, Return: l.ended + 1,
-		Input: input{op: trace.Renew, key: l.key, id: id}, Output: output{outcome: trace.Lost},
-	}
-}
-
-// operation is r as the model wants it; false: it changes and says nothing.
-func (l *life) operation(r *request) (op porcupine.Operation, ok bool) {
-	in, out := input{op: r.Op, key: r.Key, id: r.ID}, output{outcome: r.outcome()}
-	op.Call, op.Return, op.ClientId = r.At, l.ended, l.pid
-	switch {
-	case out.outcome == trace.Refused, out.outcome == trace.Unknown && r.Op == trace.Renew:
-		return op, false
-	case out.outcome == trace.Unknown && r.At > l.ended:
-		return op, false // the ID was forbidden before
-	case out.outcome != trace.Unknown:
-		out.token, out.by, op.Return = r.answer.Token, r.answer.By, r.answer.At
-		if out.outcome == trace.Held {
-			out.token = r.answer.ByToken
-		}
-	}
-	in.granted = r.Op == trace.Release && l.holds(r.At)
-	op.Input, op.Output = in, out
-	return op, true
-}
-
+// holdID names one hold: an ID can come to more than one.
 type holdID struct {
 	id    string
 	token backends.Token
-}
-
-// expiries are the ends of all leases that weren't given back: of grants that were
-// told, and of those that may have been made though their answer was lost.
-func expiries(requests []*request, lives map[string]*life) (ops []porcupine.Operation) {
-	add := func(l *life, id holdID, from int64) {
-		in := input{op: expire, key: l.key, id: id.id, token: id.token}
-		ops = append(ops, porcupine.Operation{ClientId: l.pid, Input: in, Output: output{}, Call: from, Return: never})
-	}
-	for id, l := range lives {
-		for _, g := range l.grants {
-			if !g.released {
-				add(l, holdID{id, g.token}, g.validUntil())
-			}
-		}
-	}
-	for ghost := range ghosts(requests, lives) {
-		l := lives[ghost.id]
-		// The store may lower the TTL by its granularity, which no answer told.
-		add(l, ghost, l.unheard+l.wanted/10*9)
-	}
-	return ops
-}
-
-// ghosts are the holds that may have been granted in an answer that was lost: under
-// a token that nobody has seen, or that others have.
-func ghosts(requests []*request, lives map[string]*life) map[holdID]bool {
-	found := map[holdID]bool{}
-	for id, l := range lives {
-		if l.unheard != never {
-			found[holdID{id, 0}] = true
-		}
-	}
-	for _, r := range requests {
-		if r.outcome() != trace.Held {
-			continue
-		}
-		l, seen := lives[r.answer.By], holdID{r.answer.By, r.answer.ByToken}
-		if l != nil && l.unheard != never && l.grant(seen.token) == nil {
-			found[seen] = true
-		}
-	}
-	return found
 }

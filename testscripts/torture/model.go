@@ -11,7 +11,7 @@ import (
 
 // expire is an operation that nobody asks for: the store frees a hold whose lease
 // has run out. What checks a history adds one for each hold that wasn't released,
-// from the earliest instant at which the store may do it to the end of time.
+// from the earliest instant at which the store may do it.
 const expire trace.Op = "expire"
 
 // input is an operation on one key.
@@ -22,10 +22,11 @@ type input struct {
 	// granted says, with a release, that the ID was told that it holds. Else it
 	// may only have had a place.
 	granted bool
-	token   backends.Token // with expire: of the hold; zero: of one whose grant nobody was told
+	token   backends.Token // with expire: of the hold
 }
 
-// output is what the store said. An expire has none.
+// output is what the store said. An expire has none. A request whose outcome is
+// unknown is no operation: see operations.
 type output struct {
 	outcome trace.Outcome
 	token   backends.Token // of the one who asks, or with Held of the holder
@@ -35,114 +36,71 @@ type output struct {
 // hold is the state of a key.
 type hold struct {
 	id    string         // of the holder; empty: the key is free
-	token backends.Token // of the holder; zero: granted in an answer that was lost
-	most  backends.Token // the largest that was seen
+	token backends.Token // of the holder
+	most  backends.Token // the largest that was granted
 }
 
 // free is the key after the hold has ended.
 func (h hold) free() hold { return hold{most: h.most} }
 
-// known is h when its holder is seen to have token. ok is false if it can't.
-func (h hold) known(token backends.Token) (_ hold, ok bool) {
-	switch h.token {
-	case token:
-		return h, true
-	case 0:
-		return hold{h.id, token, token}, token > h.most
-	}
-	return h, false
-}
-
-// step returns each state that the key may be in afterwards; none: the store can't
-// have answered so.
-func (h hold) step(in input, out output) []hold {
+// step is the state afterwards; ok is false if the store can't have answered so.
+func (h hold) step(in input, out output) (after hold, ok bool) {
+	holds := h.id == in.id
 	switch in.op {
 	case trace.Acquire:
 		return h.acquire(in, out)
 	case trace.Renew:
-		next, ok := h.known(out.token)
-		switch {
-		case out.outcome == trace.OK:
-			return only(next, ok && h.id == in.id)
-		case out.outcome == trace.Lost:
-			return only(h, h.id != in.id)
+		if out.outcome == trace.OK {
+			return h, holds && h.token == out.token
 		}
-		return []hold{h} // at most a longer lease, which expire leaves room for
+		return h, !holds
 	case trace.Release:
-		return h.release(in, out)
-	case expire:
-		if h.id == in.id && h.token == in.token {
-			return []hold{h.free()}
+		switch {
+		case out.outcome == trace.Lost:
+			return h, !holds
+		case holds:
+			return h.free(), true
 		}
-		return []hold{h}
+		return h, !in.granted
+	case expire:
+		if holds && h.token == in.token {
+			return h.free(), true
+		}
+		return h, true
 	}
-	return nil
+	return h, false
 }
 
-func (h hold) acquire(in input, out output) []hold {
+func (h hold) acquire(in input, out output) (after hold, ok bool) {
 	switch out.outcome {
 	case trace.OK:
 		if h.id == "" {
-			h = hold{id: in.id, most: h.most}
+			return hold{in.id, out.token, out.token}, out.token > h.most
 		}
-		next, ok := h.known(out.token)
-		return only(next, ok && h.id == in.id)
+		return h, h.id == in.id && h.token == out.token
 	case trace.Held:
-		next, ok := h.known(out.token)
-		return only(next, ok && h.id == out.by && h.id != in.id)
+		return h, h.id == out.by && h.token == out.token && h.id != in.id
 	case trace.Next:
-		return only(h, h.id == "")
+		return h, h.id == ""
 	case trace.Lost:
-		return only(h, h.id != in.id)
-	case trace.Refused:
-		return []hold{h}
+		return h, h.id != in.id
 	}
-	if h.id == "" {
-		return []hold{h, {id: in.id, most: h.most}}
-	}
-	return []hold{h}
+	return h, false
 }
 
-func (h hold) release(in input, out output) []hold {
-	holds := h.id == in.id
-	switch {
-	case out.outcome == trace.OK && holds:
-		return []hold{h.free()}
-	case out.outcome == trace.OK:
-		return only(h, !in.granted)
-	case out.outcome == trace.Lost:
-		return only(h, !holds)
-	case out.outcome == trace.Unknown && holds:
-		return []hold{h, h.free()}
-	}
-	return []hold{h}
-}
-
-func only(h hold, possible bool) []hold {
-	if possible {
-		return []hold{h}
-	}
-	return nil
-}
-
-// model is the exclusive lock of each key, as porcupine wants it. An answer that
-// was lost leaves more than one state possible.
-var model = (&porcupine.NondeterministicModel{
+// model is the exclusive lock of each key, as porcupine wants it.
+var model = porcupine.Model{
 	Partition: byKey,
-	Init:      func() []any { return []any{hold{}} },
-	Step: func(state, in, out any) []any {
-		var next []any
-		for _, h := range state.(hold).step(in.(input), out.(output)) {
-			next = append(next, h)
-		}
-		return next
+	Init:      func() any { return hold{} },
+	Step: func(state, in, out any) (bool, any) {
+		after, ok := state.(hold).step(in.(input), out.(output))
+		return ok, after
 	},
 	DescribeOperation: func(in, out any) string {
 		i, o := in.(input), out.(output)
-		return fmt.Sprintf("%s %.8s: %s %d %.8s", i.op, i.id, o.outcome, o.token, o.by)
+		return fmt.Sprintf("%s %.8s %d: %s %d %.8s", i.op, i.id, i.token, o.outcome, o.token, o.by)
 	},
-	DescribeState: func(state any) string { return fmt.Sprintf("%+v", state) },
-}).ToModel()
+}
 
 func byKey(history []porcupine.Operation) (parts [][]porcupine.Operation) {
 	place := map[string]int{}

@@ -59,18 +59,13 @@ func (a *arena) processFaults() []fault {
 	}
 }
 
-func (a *arena) kill(_ context.Context, r *rand.Rand) bool {
-	return a.killOff(a.pick(r, func(*job) bool { return true }))
-}
+func (a *arena) kill(_ context.Context, r *rand.Rand) bool { return a.harm(r, anyone, a.killOff) }
+
+func anyone(*job) bool { return true }
 
 // killOff kills a job, and remembers that it wasn't the job's fault.
 func (a *arena) killOff(j *job) bool {
-	if j == nil {
-		return false
-	}
-	a.mu.Lock()
-	j.killed = true
-	a.mu.Unlock()
+	a.set(&j.killed, true)
 	return j.session.kill()
 }
 
@@ -78,22 +73,23 @@ func (a *arena) killOff(j *job) bool {
 // dies.
 func (a *arena) freezing(freeze func(session) bool) func(context.Context, *rand.Rand) bool {
 	return func(ctx context.Context, r *rand.Rand) bool {
-		j := a.pick(r, func(*job) bool { return true })
-		if j == nil || !freeze(j.session) {
-			return false
-		}
-		d, held := between(r, 50*time.Millisecond, 4*time.Second), false
-		if until, holds := a.holdsUntil(int(j.session)); holds {
-			left := time.Duration(until - trace.Now())
-			held, d = left < d, min(left, d)
-		}
-		lasts(ctx, d)
-		if held && ctx.Err() == nil {
-			a.applied("killed frozen")
-			return a.killOff(j)
-		}
-		j.thaw()
-		return true
+		return a.harm(r, anyone, func(j *job) bool {
+			if !freeze(j.session) {
+				return false
+			}
+			d, tooLong := between(r, 50*time.Millisecond, 4*time.Second), false
+			if until, holds := a.holdsUntil(int(j.session)); holds {
+				left := time.Duration(until - trace.Now())
+				tooLong, d = left < d, min(left, d)
+			}
+			lasts(ctx, d)
+			if tooLong && ctx.Err() == nil {
+				a.applied("killed frozen")
+				return a.killOff(j)
+			}
+			j.thaw()
+			return true
+		})
 	}
 }
 
@@ -116,26 +112,28 @@ func (a *arena) holdsUntil(pid int) (until int64, holds bool) {
 }
 
 func (a *arena) freezeCommand(ctx context.Context, r *rand.Rand) bool {
-	j := a.pick(r, func(j *job) bool { return len(j.members()) > 0 })
-	if j == nil {
-		return false
-	}
-	pids := j.members()
-	for _, pid := range pids {
-		syscall.Kill(pid, syscall.SIGSTOP)
-	}
-	lasts(ctx, between(r, 50*time.Millisecond, 4*time.Second))
-	for _, pid := range j.members() {
-		if slices.Contains(pids, pid) {
-			syscall.Kill(pid, syscall.SIGCONT)
+	return a.harm(r, anyone, func(j *job) bool {
+		pids := j.members()
+		if len(pids) == 0 {
+			return false
 		}
-	}
-	return len(pids) > 0
+		for _, pid := range pids {
+			syscall.Kill(pid, syscall.SIGSTOP)
+		}
+		lasts(ctx, between(r, 50*time.Millisecond, 4*time.Second))
+		for _, pid := range j.members() {
+			if slices.Contains(pids, pid) {
+				syscall.Kill(pid, syscall.SIGCONT)
+			}
+		}
+		return true
+	})
 }
 
 // terminate asks a flockd to end. It leaves what of its command doesn't listen and
 // has lost its parent, so those aren't asked.
 func (a *arena) terminate(_ context.Context, r *rand.Rand) bool {
-	j := a.pick(r, func(j *job) bool { return j.mode != "orphan" })
-	return j != nil && syscall.Kill(int(j.session), syscall.SIGTERM) == nil
+	return a.harm(r, func(j *job) bool { return j.mode != "orphan" }, func(j *job) bool {
+		return syscall.Kill(int(j.session), syscall.SIGTERM) == nil
+	})
 }

@@ -88,13 +88,22 @@ func flush(addr string) error {
 	return err
 }
 
+// etcd is a cluster, of whose members one at a time is harmed.
 func etcd(t testing.TB, version servers.Version) *store {
-	e := servers.Etcd(t, version)
-	one, two := servers.Proxy(t, e.Addr), servers.Proxy(t, e.Addr)
+	c := servers.ClusterOf(t, version, 3)
+	addrs := c.Endpoints()
+	one, two := servers.Proxy(t, addrs[0]), servers.Proxy(t, addrs[1])
+	isolate := fault{"isolate member", func(ctx context.Context, r *rand.Rand) bool {
+		member := r.IntN(len(addrs))
+		c.Isolate(member)
+		lasts(ctx, between(r, 50*time.Millisecond, 4*time.Second))
+		c.Heal(member)
+		return true
+	}}
 	return &store{
-		name: "etcd " + version.String(), direct: etcdURL(e.Addr),
-		ways:   []string{etcdURL(e.Addr), etcdURL(one.Addr), etcdURL(one.Addr, two.Addr)},
-		faults: [][]fault{serverFaults([]*servers.Process{e}), netFaults([]*servers.TCPProxy{one, two}, match)},
+		name: "etcd " + version.String(), direct: etcdURL(addrs...),
+		ways:   []string{etcdURL(addrs...), etcdURL(addrs[2]), etcdURL(one.Addr), etcdURL(one.Addr, two.Addr)},
+		faults: [][]fault{append(serverFaults(c.Members), isolate), netFaults([]*servers.TCPProxy{one, two}, match)},
 	}
 }
 

@@ -1,0 +1,28 @@
+// Package torture judges flockd by its histories. Many real flockd fight for a few keys
+// of a real store, while processes, servers and connections fail at random; what they
+// did is then held to what an exclusive lock would have done, in three ways that don't
+// depend on each other:
+//
+//   - The command takes a lock of the kernel that only one can have (flock). No clock
+//     is needed to see that it fails.
+//   - The command stamps the time all the while it lives, in every process of it. No
+//     two commands of a key may overlap, and none may live on when its lease, counted
+//     from the sending of the last request that the store acknowledged, can't be proven
+//     any more, whether somebody else is there or not.
+//   - A tracer, built into flockd by go build -overlay, writes down each request to the
+//     store before it is sent, and each answer. porcupine looks for an order of all of them
+//     in which an exclusive lock would have answered so; see model.go.
+//
+// After the faults everybody who is in line must be served, and all lines must become
+// empty by themselves.
+//
+// What a storm did is repeated by FLOCKD_TORTURE_SEED=N, as far as the host's scheduling
+// lets it. FLOCKD_TORTURE=10m is how long faults are applied to each store: make torture.
+// TestControls and TestEtcdctlLock show that the checks see what is broken.
+//
+// What is left out, since flockd doesn't promise it: a flockd that is killed or frozen
+// while its command is not (nothing watches over it yet), one that is frozen with its
+// command until another has the key, and steps of a server's clock. A Redis that forgets what
+// it acknowledged has a storm of its own, in which commands may overlap and tokens must
+// grow.
+package torture
