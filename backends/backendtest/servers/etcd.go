@@ -25,7 +25,8 @@ func (v Version) program(t testing.TB) string {
 }
 
 // pace lets one member grant leases of 1 s: the shortest is one and a half election
-// timeouts, in whole seconds, so 2 s with etcd's own 1000 ms.
+// timeouts, in whole seconds, so 2 s with etcd's own 1000 ms. Three members on two cores
+// that six other programs keep busy hold no election at this pace either.
 var pace = []string{"--heartbeat-interval", "50", "--election-timeout", "500"}
 
 // Etcd starts an etcd of one member, with its data in its folder, so that a restart

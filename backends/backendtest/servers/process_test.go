@@ -4,30 +4,16 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"flockd/backends/backendtest/servers"
 )
-
-// TestMain doubles as a test binary that is killed while its server runs.
-func TestMain(m *testing.M) {
-	if os.Getenv(orphans) != "" {
-		os.Args = append(os.Args[:1], "-test.run=^TestOrphans$")
-	}
-	os.Exit(m.Run())
-}
-
-const orphans = "FLOCKD_TEST_ORPHANS"
 
 // redisSays is what a Redis answers to one line, an error if it doesn't in time.
 func redisSays(addr, line string, within time.Duration) (string, error) {
@@ -126,48 +112,6 @@ func TestEtcdGrantsShortLeases(t *testing.T) {
 				t.Errorf("asked for 1 s: %v, %v", got, err)
 			}
 		})
-	}
-}
-
-// TestOrphans: servers die with the binary that started them, frozen or not, even if
-// that is killed.
-func TestOrphans(t *testing.T) {
-	if os.Getenv(orphans) != "" {
-		frozen := servers.Redis(t)
-		frozen.Freeze()
-		fmt.Printf("pids %d %d\n", servers.Redis(t).PID(), frozen.PID())
-		select {} // until it is killed
-	}
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), orphans+"=1")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var pids [2]int
-	_, err = fmt.Fscanf(out, "pids %d %d\n", &pids[0], &pids[1])
-	var watched []int
-	for _, pid := range pids {
-		fd, openErr := unix.PidfdOpen(pid, 0)
-		if err != nil || openErr != nil {
-			cmd.Process.Kill()
-			t.Fatal(err, openErr)
-		}
-		defer unix.Close(fd)
-		watched = append(watched, fd)
-	}
-	cmd.Process.Kill()
-	io.Copy(io.Discard, out)
-	cmd.Wait()
-	for i, fd := range watched {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(enough.Milliseconds()))
-		if n != 1 || err != nil {
-			t.Errorf("server %d outlived its test binary (%v)", pids[i], err)
-			unix.Kill(pids[i], unix.SIGKILL)
-		}
 	}
 }
 
