@@ -75,8 +75,9 @@ func dial(ctx context.Context, endpoint string, config *tls.Config, options ...g
 	}
 	l.conn = conn
 	if err := l.ready(ctx); err != nil {
+		err = l.why(ctx, config, failed.Load(), err)
 		l.close()
-		return nil, plainly(endpoint, l.why(ctx, config, failed.Load(), err))
+		return nil, plainly(endpoint, err)
 	}
 	l.kv = clientv3.NewKVFromKVClient(pb.NewKVClient(conn), nil)
 	l.leases, l.watches = pb.NewLeaseClient(conn), pb.NewWatchClient(conn)
@@ -176,6 +177,7 @@ func (l *link) keepAlive(ctx context.Context, id clientv3.LeaseID) (time.Duratio
 	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)}); err != nil && !errors.Is(err, io.EOF) {
 		return 0, clean(ctx, err) // on EOF, Recv tells why
 	}
+	stream.CloseSend() // or the server would go on listening; what goes wrong, Recv tells
 	resp, err := stream.Recv()
 	switch {
 	case err != nil:

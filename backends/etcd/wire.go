@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 
 	"flockd/backends"
 )
@@ -79,17 +80,47 @@ func (w *wire) abort() {
 func (w *wire) why(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	const tlsAlert, tlsHandshake = 0x15, 0x16 // the first byte of such records
 	switch {
-	case w.tls == nil && len(w.got) > 0 && (w.got[0] == tlsAlert || w.got[0] == tlsHandshake),
-		w.tls == nil && len(w.got) == 0 && speaksTLS(ctx, w.endpoint):
+	case w.tls == nil && (startsTLS(w.got) || len(w.got) == 0 && speaksTLS(ctx, w.endpoint)):
 		return backends.Refuse("use an etcds:// URL", "%s speaks TLS", w.endpoint)
 	case len(w.got) > 0:
 		return errors.New("what answers there is no etcd")
-	case w.fail == nil, errors.Is(w.fail, io.EOF):
-		return errors.New("the connection was closed without an answer")
+	case w.fail != nil && !wasClosed(w.fail):
+		return w.fail
 	}
-	return w.fail
+	if alert := farewell(ctx, w.endpoint, w.tls); alert != nil {
+		return alert
+	}
+	return errors.New("the connection was closed without an answer")
+}
+
+// wasClosed reports whether err says no more than that the connection is closed.
+func wasClosed(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed)
+}
+
+// startsTLS reports whether it is a TLS record, as it comes at first.
+func startsTLS(b []byte) bool {
+	const alert, handshake = 0x15, 0x16
+	return len(b) > 0 && (b[0] == alert || b[0] == handshake)
+}
+
+// farewell is the alert with which a member ends a TLS connection after the handshake, nil
+// if it doesn't. It gets lost where we say something before we have heard it.
+func farewell(ctx context.Context, endpoint string, config *tls.Config) error {
+	if config == nil {
+		return nil
+	}
+	w, err := dialWire(ctx, endpoint, config)
+	if err != nil {
+		return nil
+	}
+	defer w.Close()
+	defer context.AfterFunc(ctx, func() { w.Close() })()
+	if _, err := w.Read(make([]byte, 1)); isAlert(err) {
+		return err
+	}
+	return nil
 }
 
 // speaksTLS tries a handshake; whose certificate it is doesn't matter here.

@@ -1,0 +1,295 @@
+package etcd
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"flockd/backends"
+	"flockd/backends/backendtest/servers"
+)
+
+// proxied is a server behind a proxy, and clients through it and around it.
+func proxied(t testing.TB) (x *servers.TCPProxy, through, around *Store) {
+	t.Helper()
+	p, url := server(t)
+	x = servers.Proxy(t, p.Addr)
+	return x, open(t, "etcd://"+x.Addr), open(t, url)
+}
+
+// leaseOf is how a lease's ID looks inside a request.
+func leaseOf(x term) []byte { return binary.AppendUvarint(nil, uint64(x.id)) }
+
+// An acquisition whose every request is applied and never answered, one after the
+// other, is granted once, ends once, and leaves nothing.
+func TestLostReplies(t *testing.T) {
+	t.Parallel()
+	x, s, around := proxied(t)
+	for _, waits := range []bool{false, true} {
+		for _, lost := range []string{"look", "lease", "place", "join", "grant", "renew", "proof", "read", "end", "nothing"} {
+			t.Run(lost+map[bool]string{true: " of a waiter"}[waits], func(t *testing.T) {
+				req := another(request(t))
+				place, hold := termFor(req.ID, forPlace, req.Place), termFor(req.ID, forHold, req.TTL)
+				var happened <-chan struct{}
+				lose := func(request string, match []byte) {
+					if lost == request {
+						happened = x.LoseReply(match)
+					}
+				}
+				if waits {
+					first := acquire(t, around, another(req))
+					lose("look", []byte(req.ID))
+					lose("place", leaseOf(place))
+					lose("join", []byte(`"state":"waiting"`))
+					held(t, s, req)
+					release(t, around, first)
+				}
+				lose("look", []byte(req.ID))
+				lose("lease", leaseOf(hold))
+				lose("grant", []byte(`"state":"holding"`))
+				lease := acquire(t, s, req)
+				if again := acquire(t, around, req); again.Token != lease.Token {
+					t.Errorf("token %d, and %d when asked again", lease.Token, again.Token)
+				}
+				lose("renew", leaseOf(hold))
+				lose("proof", []byte(req.ID))
+				renew(t, s, lease)
+				lose("read", []byte(req.ID))
+				lose("end", []byte(`"sign"`))
+				release(t, s, lease)
+				if happened != nil {
+					isLost(t, happened)
+				} else if waits == (lost == "place" || lost == "join") && lost != "nothing" {
+					t.Error("nothing was lost")
+				}
+				if _, err := s.Acquire(t.Context(), req); !errors.Is(err, backends.ErrLost) {
+					t.Errorf("Acquire after the release = %v", err)
+				}
+				release(t, around, acquire(t, around, another(req)))
+				if got := line(t, around, req.Key); len(got) > 0 {
+					t.Errorf("%v is in line", got)
+				}
+			})
+		}
+	}
+}
+
+func isLost(t testing.TB, happened <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-happened:
+	case <-within(t).Done():
+		t.Error("no reply was lost")
+	}
+}
+
+// A connection that went dead without a word costs one attempt.
+func TestDeadConnection(t *testing.T) {
+	t.Parallel()
+	x, s, _ := proxied(t)
+	lease := acquire(t, s, request(t))
+	renew(t, s, lease)
+	if n := x.Accepted(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+	x.Silence()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := s.Renew(ctx, lease)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), x.Addr+": no answer in time") {
+		t.Errorf("Renew = %v", err)
+	}
+	isPlain(t, err)
+	renew(t, s, lease)
+	if n := x.Accepted(); n != 2 {
+		t.Errorf("%d connections, want 2", n)
+	}
+	x.Silence()
+	release(t, s, lease) // whose time is enough for both attempts
+}
+
+func TestResetConnection(t *testing.T) {
+	t.Parallel()
+	x, s, _ := proxied(t)
+	lease := acquire(t, s, request(t))
+	for range 5 {
+		x.Cut()
+		renew(t, s, lease)
+	}
+	answer := held(t, s, another(request(t)))
+	done := make(chan error, 1)
+	go func() { done <- s.Wait(within(t), answer) }()
+	x.Cut()
+	release(t, s, lease)
+	<-done // by the release or with an error: it may be that nothing was watched yet
+}
+
+// What can't be reached is passed over, wherever it is in the list.
+func TestSomeMembersAreGone(t *testing.T) {
+	t.Parallel()
+	p, _ := server(t)
+	mute, frozen := servers.Proxy(t, p.Addr), servers.Etcd(t, servers.Current)
+	mute.Stall(servers.Requests)
+	mute.Stall(servers.Replies)
+	frozen.Freeze()
+	list := []string{p.Addr, closed(t), mute.Addr, frozen.Addr, "nowhere.invalid"}
+	for first := range list {
+		s := open(t, "etcd://"+strings.Join(list, ",")+"?timeout=60")
+		s.cluster.next = first
+		began := time.Now()
+		lease := acquire(t, s, request(t))
+		renew(t, s, lease)
+		release(t, s, lease)
+		if took := time.Since(began); took > 20*time.Second { // of 60; it takes 0.5
+			t.Errorf("with %s first it took %v", list[first], took)
+		}
+	}
+}
+
+// closed is an address where nobody listens.
+func closed(t testing.TB) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// A member that hangs is left for another, within the same call.
+func TestMemberHangs(t *testing.T) {
+	t.Parallel()
+	p, url := server(t)
+	x := servers.Proxy(t, p.Addr)
+	s := open(t, url+","+x.Addr)
+	s.cluster.next = 1
+	lease := acquire(t, s, request(t))
+	if x.Accepted() == 0 {
+		t.Error("the proxy wasn't used")
+	}
+	x.Stall(servers.Replies)
+	renew(t, s, lease)
+	release(t, s, lease)
+}
+
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	refuses, mute := closed(t), servers.Proxy(t, closed(t))
+	mute.Stall(servers.Requests)
+	for hosts, want := range map[string]string{
+		refuses:                        refuses + ": connect: connection refused",
+		"nowhere.invalid":              "nowhere.invalid:2379: no such host",
+		refuses + ",nowhere.invalid":   "connection refused",
+		"nowhere.invalid:1," + refuses: "nowhere.invalid:1: no such host",
+		says(t, "HTTP/1.1 400 no\r\n"): "what answers there is no etcd",
+		says(t, "-ERR unknown\r\n"):    "what answers there is no etcd",
+		says(t, ""):                    "the connection was closed without an answer",
+	} {
+		_, err := open(t, "etcd://bob:bobpw@"+hosts).Acquire(t.Context(), request(t))
+		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, backends.ErrRefused) {
+			t.Errorf("%s: %v, want %q", hosts, err, want)
+		}
+		isPlain(t, err)
+	}
+}
+
+// says is the address of a server of another kind.
+func says(t testing.TB, words string) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			io.WriteString(conn, words)
+			if tcp := conn.(*net.TCPConn); words != "" {
+				tcp.CloseWrite()
+				io.Copy(io.Discard, conn)
+			}
+			conn.Close()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// Nobody answers: the caller's deadline ends the call, with a reason.
+func TestFrozenServer(t *testing.T) {
+	t.Parallel()
+	p, url := server(t)
+	s, fresh := open(t, url), open(t, url)
+	lease := acquire(t, s, request(t))
+	p.Freeze()
+	for _, c := range []*Store{s, fresh} {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		_, err := c.Renew(ctx, lease)
+		if cancel(); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), p.Addr) {
+			t.Errorf("Renew = %v", err)
+		}
+		isPlain(t, err)
+	}
+	p.Thaw()
+	renew(t, s, lease)
+	release(t, fresh, lease)
+}
+
+// What an acquisition does after its own release comes too late.
+func TestLateRequests(t *testing.T) {
+	t.Parallel()
+	_, url := server(t)
+	for name, before := range map[string]func(t *testing.T, s *Store, req backends.Request){
+		"enter": func(*testing.T, *Store, backends.Request) {},
+		"join":  func(t *testing.T, s *Store, req backends.Request) { acquire(t, s, another(req)) },
+		"promote": func(t *testing.T, s *Store, req backends.Request) {
+			first := acquire(t, s, another(req))
+			held(t, s, req)
+			release(t, s, first)
+		},
+		"stay": func(t *testing.T, s *Store, req backends.Request) {
+			acquire(t, s, another(req))
+			held(t, s, req)
+		},
+		"extend": func(t *testing.T, s *Store, req backends.Request) { acquire(t, s, req) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, req := open(t, url), another(request(t))
+			before(t, s, req)
+			var v *view
+			late := func(act func(a *asking) error) error {
+				return s.call(t.Context(), func(ctx context.Context, l *link) error {
+					return act(&asking{Request: req, s: s, l: l, n: s.names(req.Key)})
+				})
+			}
+			if err := late(func(a *asking) (err error) {
+				v, err = s.look(t.Context(), a.l, req.Key, req.ID)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			s.Release(t.Context(), req.Key, req.ID, backends.Outcome{})
+			if err := late(func(a *asking) error {
+				_, err := a.act(t.Context(), v)
+				return err
+			}); !errors.Is(err, errMoved) && !(name == "stay" && errors.Is(err, backends.ErrHeld)) {
+				t.Errorf("what came late = %v", err)
+			}
+			for _, id := range line(t, s, req.Key) {
+				if id == req.ID {
+					t.Error("it is in line again")
+				}
+			}
+			if _, err := s.Acquire(t.Context(), req); !errors.Is(err, backends.ErrLost) {
+				t.Errorf("Acquire = %v", err)
+			}
+		})
+	}
+}
