@@ -39,6 +39,7 @@ func connect(s *settings) *redis.Client {
 		DialerRetries:         1,
 
 		PoolSize:         connections,
+		ConnMaxIdleTime:  -1, // by the wall clock; one that the server has closed is seen to be
 		PipelinePoolSize: -1, // pipelines share the connection that is there
 		ReadBufferSize:   buffer,
 		WriteBufferSize:  buffer,

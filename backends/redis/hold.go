@@ -41,7 +41,8 @@ func (s *Store) Renew(ctx context.Context, lease backends.Lease) (backends.Renew
 	return renewal, nil
 }
 
-// Release implements backends.Backend.
+// Release implements backends.Backend. It waits for no replica: what a failover takes
+// back of it ends with the lease.
 func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Outcome) error {
 	ctx, cancel := context.WithTimeout(ctx, s.to.timeout)
 	defer cancel()

@@ -169,7 +169,12 @@ func TestEvictedParts(t *testing.T) {
 				t.Errorf("without %s: held by %+v", part, h)
 			}
 			release(t, s, lease)
-			grows(t, s, lease2(t, s, waiter, lease))
+			next := acquire(t, s, waiter)
+			if next.Token <= lease.Token {
+				t.Errorf("without %s: token %d after %d", part, next.Token, lease.Token)
+			}
+			release(t, s, next)
+			grows(t, s, next)
 			continue
 		}
 		renewIsLost(t, s, lease)
@@ -180,17 +185,6 @@ func TestEvictedParts(t *testing.T) {
 		renewIsLost(t, s, lease)
 		renew(t, s, next)
 	}
-}
-
-// lease2 takes and ends the turn of a waiter.
-func lease2(t testing.TB, s *Store, waiter backends.Request, before backends.Lease) backends.Lease {
-	t.Helper()
-	lease := acquire(t, s, waiter)
-	if lease.Token <= before.Token {
-		t.Errorf("token %d after %d", lease.Token, before.Token)
-	}
-	release(t, s, lease)
-	return lease
 }
 
 // While there are claims, nothing has a TTL: some policies evict first what has one.
@@ -233,4 +227,23 @@ func TestWhatExpires(t *testing.T) {
 	if left := ttls(); left[3] <= 0 {
 		t.Errorf("after a removal: TTLs %d", left)
 	}
+}
+
+// A step of the server's clock ends leases early or late, and no more than that: a
+// renewal that succeeds proves that nobody came between, and tokens grow.
+func TestServerClockSteps(t *testing.T) {
+	t.Parallel()
+	clock := servers.Clock(t)
+	s := open(t, "redis://"+clock.Redis(t).Addr)
+	lease := acquire(t, s, request("a"))
+	clock.Step(30 * time.Second)
+	renew(t, s, lease)
+	clock.Step(2 * time.Minute)
+	renewIsLost(t, s, lease)
+	lease = grows(t, s, lease)
+	clock.Step(-time.Hour)
+	renew(t, s, lease)
+	release(t, s, lease)
+	grows(t, s, lease)
+	held(t, s, request("a"))
 }

@@ -67,7 +67,7 @@ func TestReplica(t *testing.T) {
 	t.Parallel()
 	primary, replica := servers.Redis(t, "--repl-diskless-sync-delay", "0"), servers.Redis(t)
 	before := open(t, "redis://"+replica.Addr)
-	lease := acquire(t, before, request("mine"))
+	do(t, before, "PING") // connects
 	acquire(t, open(t, "redis://"+primary.Addr), request("a"))
 	replicate(t, before, primary)
 	for _, readOnly := range []string{"yes", "no"} {
@@ -81,8 +81,6 @@ func TestReplica(t *testing.T) {
 	do(t, before, "CONFIG", "SET", "replica-read-only", "yes")
 	_, err := before.Acquire(t.Context(), request("b")) // was a primary when we connected
 	wantRefused(t, err, replica.Addr+" is a replica")
-	do(t, open(t, "redis://"+primary.Addr), "PING")
-	_ = lease
 }
 
 // All parts of a key are in one slot, whatever is in the key.
@@ -160,7 +158,7 @@ func TestForeignRecords(t *testing.T) {
 	wantRefused(t, err, "record version 2")
 }
 
-// The dead are not counted, and cost a place at the end of the line nothing.
+// The dead are not counted.
 func TestDeadWaitersAreNotCounted(t *testing.T) {
 	t.Parallel()
 	s := open(t, "redis://"+servers.Redis(t).Addr)
@@ -171,7 +169,7 @@ func TestDeadWaitersAreNotCounted(t *testing.T) {
 		held(t, s, dead)
 	}
 	for range 2 {
-		if h := held(t, s, request("k")); h.Waiters != 0 && h.Waiters > 1 || h.Ahead != h.Waiters {
+		if h := held(t, s, request("k")); h.Waiters != 0 || h.Ahead != 0 {
 			t.Errorf("%+v", h)
 		}
 	}

@@ -20,6 +20,9 @@ const (
 	// that hasn't asked for so long has lost its place.
 	rung = 15 * time.Second
 
+	// ringAtMost is how long a release may take longer for a hint.
+	ringAtMost = 500 * time.Millisecond
+
 	// listenAtMost bounds one listening, so that a dead connection is noticed and a
 	// client that is gone leaves nothing behind at the server for longer.
 	listenAtMost = 15 * time.Second
@@ -35,6 +38,8 @@ func (s *Store) ring(ctx context.Context, key, id string) {
 	if id == "" {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, ringAtMost)
+	defer cancel()
 	list := s.to.prefix.bell(key, id)
 	p := s.client.Pipeline()
 	p.RPush(ctx, list, "1")
