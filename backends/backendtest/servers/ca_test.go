@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"flockd/backends/backendtest/servers"
 )
@@ -43,7 +42,7 @@ func TestTLSOfEtcd(t *testing.T) {
 				t.Fatal(err)
 			}
 			config.Certificates = []tls.Certificate{pair}
-			c, err := clientv3.New(clientv3.Config{Endpoints: []string{e.Addr}, TLS: config, Logger: zap.NewNop()})
+			c, err := clientv3.New(clientv3.Config{Endpoints: []string{e.Addr}, TLS: config})
 			if err != nil {
 				t.Fatal(err)
 			}

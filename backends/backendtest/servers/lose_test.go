@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"flockd/backends/backendtest/servers"
 )
@@ -56,7 +55,7 @@ func TestLostReplyOfEtcd(t *testing.T) {
 
 func client(t *testing.T, addr string) *clientv3.Client {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}})
 	if err != nil {
 		t.Fatal(err)
 	}

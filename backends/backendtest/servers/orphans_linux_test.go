@@ -14,6 +14,7 @@ import (
 
 // TestMain doubles as a test binary that is killed while its server runs.
 func TestMain(m *testing.M) {
+	os.Setenv("ETCD_CLIENT_DEBUG", "fatal") // or each fault leaves lines in the output
 	if os.Getenv(orphans) != "" {
 		os.Args = append(os.Args[:1], "-test.run=^TestOrphans$")
 	}
