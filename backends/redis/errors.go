@@ -115,6 +115,8 @@ func (s *settings) classifyTrouble(code, text string) error {
 		return fmt.Errorf("%s %s", s.name, passing)
 	}
 	switch lower := strings.ToLower(text); {
+	case strings.Contains(lower, "unauthenticated"): // the request is longer than it takes from strangers
+		return s.classifyAnswer("NOAUTH", text)
 	case strings.Contains(lower, "max number of clients"):
 		return fmt.Errorf("%s has all the clients that it takes", s.name)
 	case strings.Contains(lower, "db index is out of range"), strings.Contains(lower, "invalid db index"):

@@ -46,26 +46,34 @@ func (l *link) connect() (net.Conn, error) {
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	var dialer net.Dialer
-	raw, err := dialer.DialContext(ctx, l.to.network, l.to.address)
+	conn, err := l.dial(ctx)
 	if err != nil {
-		return nil, l.to.unreachable(err)
-	}
-	conn, err = raw, l.keep(raw)
-	if err == nil && l.to.tls != nil {
-		t := tls.Client(raw, l.to.tls)
-		if err = t.HandshakeContext(ctx); err != nil {
-			err = l.to.handshakeFailed(err)
-		}
-		conn = t
-	}
-	if err != nil {
-		raw.Close()
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conn = conn
+	return conn, nil
+}
+
+func (l *link) dial(ctx context.Context) (net.Conn, error) {
+	var dialer net.Dialer
+	raw, err := dialer.DialContext(ctx, l.to.network, l.to.address)
+	if err != nil {
+		return nil, l.to.unreachable(err)
+	}
+	if err := l.keep(raw); err != nil {
+		raw.Close()
+		return nil, err
+	}
+	if l.to.tls == nil {
+		return raw, nil
+	}
+	conn := tls.Client(raw, l.to.tls)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		raw.Close()
+		return nil, l.to.handshakeFailed(err)
+	}
 	return conn, nil
 }
 

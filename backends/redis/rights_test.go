@@ -145,3 +145,32 @@ func TestCredentials(t *testing.T) {
 		acquire(t, open(t, url), request("a"))
 	}
 }
+
+// What stands before a Redis may know less than that: no HELLO, no blocking, no going
+// through all names. Then its role shows with the first write, a Wait fails, so that
+// the caller asks every so often, and only List doesn't work.
+func TestServerThatKnowsLess(t *testing.T) {
+	t.Parallel()
+	var args []string
+	for _, name := range []string{"HELLO", "BLPOP", "SCAN"} {
+		args = append(args, "--rename-command", name, "")
+	}
+	server := servers.Redis(t, append(args, "--requirepass", "secret")...)
+	s := open(t, "redis://:secret@"+server.Addr+"/1")
+	lease := acquire(t, s, request("a"))
+	waiter := queue("a")
+	wantRefused(t, s.Wait(t.Context(), held(t, s, waiter)), "doesn't know a command")
+	renew(t, s, lease)
+	release(t, s, lease)
+	release(t, s, acquire(t, s, waiter))
+	for _, err := range s.List(t.Context(), "") {
+		wantRefused(t, err, "listing takes SCAN")
+	}
+	_, err := open(t, "redis://:hunter2@"+server.Addr).Acquire(t.Context(), request("a"))
+	wantRefused(t, err, "refuses the user or password")
+	_, err = open(t, "redis://"+server.Addr).Acquire(t.Context(), request("a"))
+	wantRefused(t, err, "wants a password")
+	do(t, s, "REPLICAOF", "127.0.0.1", "1")
+	_, err = open(t, "redis://:secret@"+server.Addr).Acquire(t.Context(), request("b"))
+	wantRefused(t, err, "is a replica")
+}
