@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -96,7 +97,7 @@ func flock(file string) locker {
 
 // etcdctl can't skip: it always waits.
 func etcdctl(addr string) locker {
-	lock := func(key string) []string { return []string{"etcdctl", "--endpoints", addr, "lock", key} }
+	lock := func(key string) []string { return []string{"etcdctl", "--endpoints", addr, "lock", "--", key} }
 	return locker{
 		name: "etcdctl", try: lock, wait: lock,
 		stands: func(cmd *exec.Cmd, n int) error {
@@ -104,7 +105,7 @@ func etcdctl(addr string) locker {
 				return err
 			}
 			return await(func() (bool, error) {
-				out, err := exec.Command("etcdctl", "--endpoints", addr, "get", "--prefix", "--keys-only", cmd.Args[4]+"/").Output()
+				out, err := exec.Command("etcdctl", "--endpoints", addr, "get", "--prefix", "--keys-only", cmd.Args[5]+"/").Output()
 				return strings.Count(string(out), "/") == n+1, err
 			})
 		},
@@ -170,18 +171,21 @@ func timed(b *testing.B, status int, argv []string) time.Duration {
 	return took
 }
 
-// hold starts a command that holds until release is called.
+// hold starts a command that holds until release is called. It waits at a pipe with a
+// name, for etcdctl passes no stdin on.
 func hold(b *testing.B, argv []string) (release func()) {
-	cmd := exec.Command(argv[0], append(argv[1:], "sh", "-c", "echo; read -r _ || :")...)
-	in, err := cmd.StdinPipe()
-	check(b, err)
+	pipe := filepath.Join(b.TempDir(), "go")
+	check(b, syscall.Mkfifo(pipe, 0o600))
+	cmd := exec.Command(argv[0], append(argv[1:], "sh", "-c", "echo; : <"+pipe)...)
 	out, err := cmd.StdoutPipe()
 	check(b, err)
 	check(b, cmd.Start())
 	_, err = out.Read(make([]byte, 1))
 	check(b, err)
 	return func() {
-		in.Close()
+		f, err := os.OpenFile(pipe, os.O_WRONLY, 0)
+		check(b, err)
+		f.Close()
 		check(b, cmd.Wait())
 	}
 }
