@@ -218,7 +218,7 @@ func (u *URL) CheckOptions(known ...string) error {
 		found := slices.Contains(known, name)
 		switch {
 		case !found:
-			return BadURL("a %s: URL has no option %q; it has %s", u.Scheme, name, strings.Join(known, ", "))
+			return BadURL("the %s: URL knows no option %q; it knows %s", u.Scheme, name, strings.Join(known, ", "))
 		case values[0] == "":
 			return BadURL("option %q of the %s: URL is empty: a variable that is missing here?", name, u.Scheme)
 		case len(values) > 1:

@@ -377,7 +377,7 @@ func TestExportedBackend(t *testing.T) {
 func TestUnknownStore(t *testing.T) {
 	for backend, wanted := range map[string]string{
 		"nope://u:hunter2@h":    `flockd: --backend: no backend is called "nope"`,
-		"sqlite:x?frobnicate=1": `flockd: --backend: a sqlite: URL has no option "frobnicate"`,
+		"sqlite:x?frobnicate=1": `flockd: --backend: the sqlite: URL knows no option "frobnicate"`,
 	} {
 		code, _, stderr := exitOf(t, flockd(t, "run", "-k", "k", "-b", backend, "true"))
 		if code != 64 || !strings.HasPrefix(stderr, wanted) || strings.Contains(stderr, "hunter2") {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"syscall"
 
 	"flockd/backends"
@@ -26,7 +27,7 @@ func (r *lockedRun) report(res runner.Result) {
 	case runner.MaxRuntime:
 		r.say(slog.LevelError, fmt.Sprintf("stopped %s after --max-runtime %s: the command %s", r.key, short(r.maxRuntime), exitText(res.Exit)), class, token)
 	case runner.Unavailable:
-		r.say(slog.LevelError, fmt.Sprintf("no lock on %s: the store %s is unavailable: %v; the command did not run", r.key, r.backend, res.Err), class)
+		r.say(slog.LevelError, fmt.Sprintf("no lock on %s: the store %s is unavailable: %s; the command did not run", r.key, r.backend, r.whyNot(res.Err)), class)
 		r.hint(res.Err)
 	case runner.Interrupted:
 		r.say(slog.LevelInfo, fmt.Sprintf("stopped waiting for %s: signal %s", r.key, signalName(res.Signal)), class)
@@ -42,6 +43,11 @@ func (r *lockedRun) report(res runner.Result) {
 	}
 }
 
+// whyNot is the text of err without what the line says anyway: which key was asked for.
+func (r *lockedRun) whyNot(err error) string {
+	return strings.TrimPrefix(fmt.Sprint(err), fmt.Sprintf("acquire %q: ", r.key))
+}
+
 func (r *lockedRun) hint(err error) {
 	if hint := hintOf(err); hint != "" {
 		r.print.say(slog.LevelError, "hint: "+hint)
@@ -50,7 +56,7 @@ func (r *lockedRun) hint(err error) {
 
 func (r *lockedRun) reportSkip(res runner.Result, class slog.Attr) {
 	if res.Held == nil {
-		r.say(slog.LevelInfo, fmt.Sprintf("skipped %s: the store %s is unavailable: %v", r.key, r.backend, res.Err), class)
+		r.say(slog.LevelInfo, fmt.Sprintf("skipped %s: the store %s is unavailable: %s", r.key, r.backend, r.whyNot(res.Err)), class)
 		return
 	}
 	text := "skipped " + r.key + ": " + heldText(res.Held)

@@ -1,0 +1,138 @@
+package testscripts
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"flockd/backends/backendtest/servers"
+)
+
+// secret must never be seen.
+const secret = "s3cr3t-pa55"
+
+// refused runs a command with the store at url, which must end with status, say text in
+// one line, and start nothing.
+func (r *rig) refused(url string, status int, text string) {
+	r.Helper()
+	j := r.run(url, "k", "--", "touch", "ran").ends(status)
+	lines := 0
+	for line := range strings.Lines(j.stderr.String()) {
+		switch {
+		case strings.HasPrefix(line, "flockd: hint: "):
+		case strings.HasPrefix(line, "flockd: ") && strings.Contains(line, text):
+			lines++
+		default:
+			r.Errorf("%s: unexpected line %q, want %q", url, line, text)
+		}
+	}
+	if lines != 1 {
+		r.Errorf("%s: %d lines say %q:\n%s", url, lines, text, j.stderr.String())
+	}
+	for _, jargon := range []string{secret, "rpc error", "goroutine", "transport:", "desc ="} {
+		if strings.Contains(j.stderr.String(), jargon) {
+			r.Errorf("%s: it says %q:\n%s", url, jargon, j.stderr.String())
+		}
+	}
+	if r.exists("ran") {
+		r.Errorf("%s: the command ran", url)
+	}
+}
+
+func newFolder(t *testing.T) *rig {
+	return &rig{T: t, dir: t.TempDir(), path: bin + ":" + os.Getenv("PATH")}
+}
+
+// What is wrong with a URL is a usage error: no store is asked.
+func TestBadURLs(t *testing.T) {
+	t.Parallel()
+	r := newFolder(t)
+	absent := filepath.Join(r.dir, "absent.pem")
+	for url, text := range map[string]string{
+		"redis://h/x":              "is a number from 0",
+		"redis://h/-1":             "is a number from 0",
+		"redis://h1,h2":            "names one host",
+		"redis://":                 "has no host",
+		"redis://h:0":              "port from 1 to 65535",
+		"redis://h?colour=red":     "knows no option",
+		"redis://h?min-replicas=x": "is not a number",
+		"redis://u:" + secret + "@h?password-file=/f": "has a password and a ?password-file=",
+		"redis://h?password-file=" + absent:           "no such file",
+		"redis+unix://h/p":                            "by its absolute path",
+		"rediss://h?cacert=" + absent:                 "no such file",
+		"rediss://h?cert=" + absent:                   "go together",
+		"etcd://":                                     "no host",
+		"etcd://h:x":                                  "can't be read",
+		"etcd://h?colour=red":                         "knows no option",
+		"etcd://h/a?prefix=b":                         "prefix",
+		"etcds://h?cacert=" + absent:                  "no such file",
+		"redis+sentinel://h/master":                   "no backend is called",
+	} {
+		r.refused(url, 64, text)
+	}
+}
+
+func TestBadRedis(t *testing.T) {
+	t.Parallel()
+	r := newFolder(t)
+	ca := servers.CA(t)
+	locked := servers.Redis(t, "--requirepass", secret)
+	plain := servers.Redis(t)
+	tls := servers.Redis(t, ca.RedisArgs()...)
+	full := servers.Redis(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
+	replica := servers.Redis(t, "--replicaof", "127.0.0.1", plain.Addr[strings.LastIndexByte(plain.Addr, ':')+1:])
+	r.refused("redis://"+locked.Addr, 69, "wants a password")
+	r.refused("redis://:"+secret+"x@"+locked.Addr, 69, "refuses the user or password")
+	r.refused("redis://"+plain.Addr+"/99", 69, "has no database 99")
+	r.refused("rediss://"+plain.Addr+"?timeout=1s", 69, "TLS")
+	r.refused("redis://"+tls.Addr, 69, "TLS")
+	r.refused("rediss://"+tls.Addr, 69, "certificate")
+	r.refused("redis://"+full.Addr, 69, "out of memory")
+	r.refused("redis://"+replica.Addr, 69, "replica")
+	r.refused("redis://no-such-host.invalid", 69, "no-such-host.invalid")
+	plain.Kill()
+	r.refused("redis://"+plain.Addr, 69, "connection refused")
+}
+
+func TestBadEtcd(t *testing.T) {
+	t.Parallel()
+	r := newFolder(t)
+	ca := servers.CA(t)
+	plain := servers.Etcd(t, servers.Current)
+	locked := servers.Etcd(t, servers.Current)
+	tls := servers.Etcd(t, servers.Current, ca.EtcdArgs()...)
+	ctl := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command("etcdctl", args...).CombinedOutput(); err != nil {
+			t.Fatalf("etcdctl %v: %v\n%s", args, err, out)
+		}
+	}
+	ctl("--endpoints", locked.Addr, "user", "add", "root:"+secret)
+	ctl("--endpoints", locked.Addr, "user", "grant-role", "root", "root")
+	ctl("--endpoints", locked.Addr, "user", "add", "bob:"+secret)
+	ctl("--endpoints", locked.Addr, "auth", "enable")
+	ctl("--endpoints", plain.Addr, "put", "flockd/line/k/garbage", "x")
+	r.refused("etcd://"+locked.Addr, 69, "user")
+	r.refused("etcd://root:"+secret+"x@"+locked.Addr, 69, "password")
+	r.refused("etcd://bob:"+secret+"@"+locked.Addr, 69, "right")
+	r.refused("etcd://"+plain.Addr, 69, "none of flockd's")
+	r.refused("etcds://"+plain.Addr+"?timeout=1s", 69, "TLS")
+	r.refused("etcd://"+tls.Addr+"?timeout=1s", 69, "TLS")
+	r.refused("etcds://"+tls.Addr+"?timeout=1s", 69, "certificate")
+	r.refused("etcd://no-such-host.invalid", 69, "no-such-host.invalid")
+	plain.Kill()
+	r.refused("etcd://"+plain.Addr, 69, "connection refused")
+}
+
+// An etcd that has known faults is used, with a warning.
+func TestOldEtcdIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	r := newFolder(t)
+	r.run("etcd://"+servers.Etcd(t, servers.Debian).Addr, "k", "--", "true").ends(0).says("3.4.38")
+	j := r.run("etcd://"+servers.Etcd(t, servers.Current).Addr, "k", "--", "true").ends(0)
+	if said := j.stderr.String(); said != "" {
+		t.Errorf("a current one: %s", said)
+	}
+}

@@ -1,0 +1,110 @@
+package testscripts
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"flockd/backends/backendtest/servers"
+)
+
+// cluster is a rig with three members of etcd.
+type cluster struct {
+	*rig
+	*servers.Cluster
+}
+
+func newCluster(t *testing.T) cluster {
+	c := servers.EtcdCluster(t, 3)
+	return cluster{
+		rig:     &rig{T: t, dir: t.TempDir(), path: bin + ":" + os.Getenv("PATH"), store: stores[1], direct: "etcd://" + strings.Join(c.Endpoints(), ",")},
+		Cluster: c,
+	}
+}
+
+// through is the store as seen by who reaches these members alone.
+func (c cluster) through(members ...int) string {
+	var addrs []string
+	for _, m := range members {
+		addrs = append(addrs, c.Members[m].Addr)
+	}
+	return "etcd://" + strings.Join(addrs, ",")
+}
+
+// others are the members but one.
+func (c cluster) others(member int) []int {
+	return []int{(member + 1) % 3, (member + 2) % 3}
+}
+
+// An ordinary change of leader costs nobody a lease.
+func TestLeaderDies(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.via = c.direct
+	j := c.works("12", "--ttl", "10s")
+	leader := c.Leader()
+	c.Members[leader].Kill()
+	c.Leader(leader)
+	c.run(c.direct, "k", "--", "touch", "ran").ends(75)
+	j.ends(0)
+	c.free(0)
+}
+
+func TestLeaderIsFrozen(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.via = c.direct
+	j := c.works("12", "--ttl", "10s")
+	leader := c.Leader()
+	c.Members[leader].Freeze()
+	c.Leader(leader)
+	j.ends(0)
+	c.Members[leader].Thaw()
+	c.free(0)
+}
+
+// The leader is cut off from the others, and a holder reaches it alone: it can't be
+// told that its lease lasts by one who can't know.
+func TestHolderIsOnTheMinoritySide(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	leader := c.Leader()
+	c.via, c.direct = c.through(leader), c.through(c.others(leader)...)
+	j := c.probes("stamps", "--ttl", "2s")
+	next := c.successor()
+	c.Isolate(leader)
+	j.lost()
+	next.ends(0)
+	c.before("stamps", "next")
+	c.Heal(leader)
+	c.direct = c.through(leader)
+	c.free(2 * time.Second)
+}
+
+func TestOneEndpointIsDead(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	dead := c.others(c.Leader())[0]
+	c.Members[dead].Kill()
+	j := c.run(c.through(dead, c.others(dead)[0], c.others(dead)[1]), "k", "--ttl", "3s", "--", "sleep", "4")
+	j.ends(0)
+	c.free(0)
+}
+
+func TestQuorumIsLost(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.via = c.direct
+	j := c.probes("stamps", "--ttl", "2s")
+	c.Members[0].Kill()
+	c.Members[1].Kill()
+	j.lost()
+	c.run(c.direct, "k", "--", "touch", "ran").ends(69)
+	if c.exists("ran") {
+		t.Error("a minority granted the key")
+	}
+	c.Members[0].Start()
+	c.next().ends(0)
+	c.before("stamps", "next")
+}
