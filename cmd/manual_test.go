@@ -19,7 +19,7 @@ type manual struct {
 
 var manuals = map[string]manual{
 	"flockd": {
-		description: `flockd runs a command under a lock. The lock lives in a store, such as a file of this host. Of all flockd runs on one store and
+		description: `flockd runs a command under a lock. The lock lives in a store: a file of this host, a Redis, an etcd cluster. Of all flockd runs on one store and
 key at most one command runs, in the order in which they asked.
 
 The lock is a lease: it ends by itself if the host dies. While the command runs
@@ -76,8 +76,20 @@ fencing token, a unique constraint or an idempotent command saves the data.
 flockd stops processes, not what they set in motion elsewhere: a container started
 through a daemon, a command behind ssh, a unit started by systemctl. Put flockd on the far side there.
 
-A secret in --backend shows up in ps(1): use FLOCKD_BACKEND or a configuration file
-instead.`
+A secret in --backend shows up in ps(1): use FLOCKD_BACKEND, a configuration file or
+?password-file= instead.`
+
+// storeURLs are the URLs that --backend takes.
+var storeURLs = [][2]string{
+	{"`sqlite:`, `sqlite:///PATH`", "A file of this host, by default the one under FILES. Strict on one host."},
+	{"`redis://[USER:PASSWORD@]HOST[:6379][/DB]`, `rediss://`…, `redis+unix:///PATH[?db=DB]`", "The primary of a Redis 6 or newer, or Valkey; with TLS; through a Unix socket. A best effort: a failover may lose the lock. `?min-replicas=N` counts a grant or renewal only once N replicas have it."},
+	{"`etcd://[USER:PASSWORD@]HOST[:2379],`…`[/PREFIX]`, `etcds://`…", "The members of an etcd cluster; with TLS. Strict, by consensus. Leases are whole seconds, two at least by default."},
+}
+
+const storeOptions = `All take ` + "`?prefix=NAME`" + `, a name space of its own ("flockd" unless given), and ` + "`?timeout=5s`" + `, how long
+one request may last; those elsewhere ` + "`?password-file=FILE`" + `, and with TLS ` + "`?cacert=FILE&cert=FILE&key=FILE`" + `. Reserved characters of a
+user or password are written as in every URL: / as %2F, @ as %40. Each store's rights, settings and limits are in docs/stores.md of the
+source.`
 
 const runFlock = `-n, -w, -E, -c and their long names mean what they mean to flock(1), with a key in the place
 of the file; -x, -o and -F are taken and do nothing. The exit code for a taken key is 75 and not 1.`
@@ -88,6 +100,11 @@ func runSections(r *roff) {
 		r.item("`"+c[0]+"`", capital(c[1])+".")
 	}
 	r.text("`--exit` gives another code to a class.")
+	r.section("stores")
+	for _, s := range storeURLs {
+		r.item(s[0], s[1])
+	}
+	r.text(storeOptions)
 	r.section("signals")
 	r.text(runSignals)
 	r.section("result file")
