@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -52,20 +53,72 @@ type asking struct {
 
 // run looks at the line and acts on it, until what it did was still right when it came.
 func (a *asking) run(ctx context.Context) (backends.Lease, error) {
+	lease, v, err := a.hurry(ctx)
 	for {
-		v, err := a.s.look(ctx, a.l, a.Key, a.ID)
-		if err != nil {
-			return backends.Lease{}, err
-		}
-		lease, err := a.act(ctx, v)
 		if errors.Is(err, errMoved) {
-			continue
+			v, err = a.s.look(ctx, a.l, a.Key, a.ID)
 		}
-		if a.unused != 0 && a.Place == 0 && errors.Is(err, backends.ErrHeld) {
-			a.l.revoke(ctx, a.unused) // or it would stay for a whole TTL; if this fails, it does
+		if err == nil && v != nil {
+			lease, err = a.act(ctx, v)
+			v = nil
 		}
-		return lease, err
+		if !errors.Is(err, errMoved) {
+			break
+		}
 	}
+	if a.unused != 0 && a.Place == 0 && errors.Is(err, backends.ErrHeld) {
+		a.l.revoke(ctx, a.unused) // or it would stay for a whole TTL; if this fails, it does
+	}
+	return lease, err
+}
+
+// hurry takes the turn of one who was told that it has come, without looking first. It
+// returns the line where it hasn't, and errMoved where that isn't known.
+func (a *asking) hurry(ctx context.Context) (backends.Lease, *view, error) {
+	var none backends.Lease
+	k := a.s.memory.recall(a.ID)
+	if !k.woken {
+		return none, nil, errMoved
+	}
+	a.s.memory.note(a.ID, func(k *known) { k.woken = false })
+	if k.claim == nil || k.claim.State != backends.Waiting || a.MinHold > 0 || !a.prepared(k) {
+		return none, nil, errMoved
+	}
+	t := termFor(a.ID, forHold, a.TTL)
+	r := k.claim.promoted(t)
+	alone := clientv3.Compare(clientv3.CreateRevision(a.n.line).WithPrefix(), ">", k.claim.create-1)
+	conds := append(a.conds(k.claim), alone)
+	resp, err := a.l.txn(ctx, conds, []clientv3.Op{a.put(r, t)}, a.n.looks(a.ID))
+	if err != nil {
+		return none, nil, movedIfEnded(err)
+	}
+	if !resp.Succeeded {
+		v, err := a.n.view(a.Key, resp.Header.Revision, resp.Responses)
+		return none, v, err
+	}
+	a.holds(r, k.claim, t, resp.Header.Revision)
+	ttl, err := a.l.keepAlive(ctx, t.id)
+	return a.lease(k.claim.token(), r.Granted, ttl), nil, movedIfEnded(err)
+}
+
+// prepared reports whether the lease for a hold is there and won't end soon.
+func (a *asking) prepared(k known) bool {
+	return k.hold == termFor(a.ID, forHold, a.TTL) && time.Since(k.prepared) < a.TTL/2
+}
+
+// prepare makes the lease for a hold to come, so that the hand-over is a single write. One
+// with a MinHold has more to write, and looks first; one that is shorter than a
+// place would need to be made again and again.
+func (a *asking) prepare(ctx context.Context) error {
+	if a.MinHold > 0 || a.TTL < a.Place || a.prepared(a.s.memory.recall(a.ID)) {
+		return nil
+	}
+	t := termFor(a.ID, forHold, a.TTL)
+	_, err := a.l.last(ctx, t)
+	if err == nil {
+		a.s.memory.note(a.ID, func(k *known) { k.hold, k.prepared = t, time.Now() })
+	}
+	return err
 }
 
 func (a *asking) act(ctx context.Context, v *view) (backends.Lease, error) {
@@ -97,8 +150,7 @@ func (a *asking) act(ctx context.Context, v *view) (backends.Lease, error) {
 
 // record is the claim of a newcomer.
 func (a *asking) record(state backends.State) record {
-	r := record{V: backends.RecordVersion, State: state, Mode: a.Mode, Slots: a.Slots, Owner: a.Owner, Asked: time.Now()}
-	return r
+	return record{V: backends.RecordVersion, State: state, Mode: a.Mode, Slots: a.Slots, Owner: a.Owner, Asked: time.Now()}
 }
 
 // lease is the answer to a grant of ttl.
@@ -129,55 +181,84 @@ func (c *claim) unmoved() clientv3.Cmp {
 
 // enter takes a key that nobody has or waits for.
 func (a *asking) enter(ctx context.Context) (backends.Lease, error) {
-	r := a.record(backends.Holding)
-	r.Granted = r.Asked
-	return a.hold(ctx, r, nil)
+	c := claim{record: a.record(backends.Holding)}
+	return a.hold(ctx, c.promoted(termFor(a.ID, forHold, a.TTL)), nil)
 }
 
 // promote makes the first in line the holder. Its place in line, which is its
 // token, stays.
 func (a *asking) promote(ctx context.Context, mine *claim) (backends.Lease, error) {
-	r := mine.record
-	r.State, r.Granted = backends.Holding, time.Now()
-	return a.hold(ctx, r, mine)
+	return a.hold(ctx, mine.promoted(termFor(a.ID, forHold, a.TTL)), mine)
+}
+
+// promoted is the record of a claim that waits, as a holder's.
+func (c *claim) promoted(t term) record {
+	r := c.record
+	r.State, r.Granted, r.TTL = backends.Holding, time.Now(), t.seconds
+	return r
+}
+
+// conds are the conditions of a grant, whose claim was before, if there was one.
+func (a *asking) conds(before *claim) []clientv3.Cmp {
+	conds := append(empty(a.n.cool), absent(a.n.ended+a.ID)...)
+	if before == nil {
+		return append(conds, empty(a.n.line)...)
+	}
+	return append(conds, before.unmoved())
+}
+
+// put writes the claim r under the lease t.
+func (a *asking) put(r record, t term) clientv3.Op {
+	return clientv3.OpPut(a.n.line+a.ID, encode(r), clientv3.WithLease(t.id))
+}
+
+// holds notes the grant of r at revision rev, whose claim was before, if there was one,
+// and returns the claim as it is now.
+func (a *asking) holds(r record, before *claim, t term, rev int64) *claim {
+	c := &claim{record: r, key: a.n.line + a.ID, id: a.ID, create: rev, mod: rev, lease: t.id}
+	if before != nil {
+		c.create = before.create
+	}
+	a.unused = 0
+	a.s.memory.saw(c)
+	if r.Notice == (backends.Notice{}) {
+		a.s.memory.heard(a.ID, rev)
+	}
+	return c
 }
 
 // hold writes the claim r of a holder, in the place of the claim before if there is one.
 func (a *asking) hold(ctx context.Context, r record, before *claim) (backends.Lease, error) {
 	t := termFor(a.ID, forHold, a.TTL)
-	ttl, err := a.l.last(ctx, t)
+	ttl, err := a.begin(ctx, t)
 	if err != nil {
 		return backends.Lease{}, err
 	}
 	a.unused = t.id
-	r.TTL = t.seconds
-	conds := append(empty(a.n.cool), absent(a.n.ended+a.ID)...)
-	if before == nil {
-		conds = append(conds, empty(a.n.line)...)
-	} else {
-		conds = append(conds, before.unmoved())
-	}
 	cooled, put, err := a.cool(ctx, &r, before)
 	if err != nil {
 		return backends.Lease{}, err
 	}
-	put = append(put, clientv3.OpPut(a.n.line+a.ID, encode(r), clientv3.WithLease(t.id)))
-	resp, err := a.l.txn(ctx, conds, put, nil)
+	resp, err := a.l.txn(ctx, a.conds(before), append(put, a.put(r, t)), nil)
 	switch {
-	case errors.Is(err, rpctypes.ErrLeaseNotFound): // it ended before it was used
-		return backends.Lease{}, errMoved
 	case err != nil:
-		return backends.Lease{}, err
+		return backends.Lease{}, movedIfEnded(err) // the lease ended before it was used
 	case !resp.Succeeded:
 		return backends.Lease{}, errMoved
 	}
-	a.unused = 0
-	a.s.knows(a.ID, resp.Header.Revision)
-	token := backends.Token(resp.Header.Revision) // which is the claim's create revision
-	if before != nil {
-		token = before.token()
+	c := a.holds(r, before, t, resp.Header.Revision)
+	return a.lease(c.token(), r.Granted, ttl), cooled(ctx)
+}
+
+// begin makes the lease of a hold last from now, whether it was prepared or not.
+func (a *asking) begin(ctx context.Context, t term) (time.Duration, error) {
+	if a.s.memory.recall(a.ID).hold == t {
+		ttl, err := a.l.keepAlive(ctx, t.id)
+		if !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			return ttl, err
+		}
 	}
-	return a.lease(token, r.Granted, ttl), cooled(ctx)
+	return a.l.last(ctx, t)
 }
 
 // coolSlack is how much longer than MinHold its lease lasts at least, for the time
@@ -214,7 +295,10 @@ func (a *asking) cool(ctx context.Context, r *record, before *claim) (after func
 
 // extend makes a hold that asks again last its TTL from now.
 func (a *asking) extend(ctx context.Context, mine *claim) (backends.Lease, error) {
-	_, ttl, err := a.s.prove(ctx, a.l, a.Key, a.ID, mine.token(), a.TTL)
+	now, ttl, err := a.s.prove(ctx, a.l, a.Key, a.ID, mine.token(), a.TTL)
+	if err == nil && now.Notice != (backends.Notice{}) {
+		a.s.memory.heard(a.ID, 0) // a lease doesn't tell of it
+	}
 	if errors.Is(err, backends.ErrLost) {
 		return backends.Lease{}, errMoved
 	}
@@ -224,21 +308,26 @@ func (a *asking) extend(ctx context.Context, mine *claim) (backends.Lease, error
 // join takes the last place in line, and returns the line with it.
 func (a *asking) join(ctx context.Context) (*view, error) {
 	t := termFor(a.ID, forPlace, a.Place)
-	if _, err := a.l.last(ctx, t); err != nil {
+	prepared := make(chan error, 1)
+	go func() { prepared <- a.prepare(ctx) }()
+	_, err := a.l.last(ctx, t)
+	if err = cmp.Or(err, <-prepared); err != nil {
 		return nil, err
 	}
 	put := clientv3.OpPut(a.n.line+a.ID, encode(a.record(backends.Waiting)), clientv3.WithLease(t.id))
 	conds := absent(a.n.line+a.ID, a.n.cool+a.ID, a.n.ended+a.ID)
 	resp, err := a.l.txn(ctx, conds, append([]clientv3.Op{put}, a.n.looks(a.ID)...), nil)
 	switch {
-	case errors.Is(err, rpctypes.ErrLeaseNotFound):
-		return nil, errMoved
 	case err != nil:
-		return nil, err
+		return nil, movedIfEnded(err)
 	case !resp.Succeeded:
 		return nil, errMoved
 	}
-	return a.n.view(a.Key, resp.Header.Revision, resp.Responses[1:])
+	v, err := a.n.view(a.Key, resp.Header.Revision, resp.Responses[1:])
+	if err == nil {
+		a.s.memory.saw(v.mine)
+	}
+	return v, err
 }
 
 // stay keeps the place of a claim that waits, for a.Place from now.
@@ -247,6 +336,10 @@ func (a *asking) stay(ctx context.Context, mine *claim) error {
 		return nil
 	}
 	t := termFor(a.ID, forPlace, a.Place)
+	a.s.memory.saw(mine)
+	if err := a.prepare(ctx); err != nil {
+		return err
+	}
 	if mine.lease == t.id {
 		_, err := a.l.keepAlive(ctx, t.id)
 		return movedIfEnded(err)

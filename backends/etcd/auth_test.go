@@ -144,9 +144,7 @@ func usesAll(t testing.TB, s *Store) {
 		}
 	}
 	release(t, s, lease)
-	if err := s.Wait(within(t), answer); err != nil {
-		t.Errorf("Wait = %v", err)
-	}
+	wait(t, s, answer)
 	ask(t, s, lease, remove)
 	ask(t, s, acquire(t, s, next), remove)
 	if got := line(t, s, req.Key); len(got) > 0 {

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"net"
 	"strings"
-	"sync"
 	"time"
 
 	"flockd/backends"
@@ -18,9 +17,7 @@ type Store struct {
 	cluster *cluster
 	prefix  string
 	timeout time.Duration // of one call
-
-	mu   sync.Mutex
-	seen map[string]int64 // by ID of a hold: the revision up to which its holder knows what was said of it
+	memory  memory
 }
 
 var _ interface {
@@ -32,13 +29,13 @@ var _ interface {
 // Open reads etcd://[USER:PASSWORD@]HOST[:PORT],…[/PREFIX], etcds: for TLS. It
 // connects with the first request.
 func Open(_ context.Context, u *backends.URL) (backends.Backend, error) {
-	known := []string{"password-file"}
+	options := []string{"password-file"}
 	var config *tls.Config
 	var err error
 	if u.Scheme == "etcds" {
-		known = append(known, certs.Options...)
+		options = append(options, certs.Options...)
 	}
-	if err := u.CheckOptions(known...); err != nil {
+	if err := u.CheckOptions(options...); err != nil {
 		return nil, err
 	}
 	if u.Scheme == "etcds" {
@@ -67,7 +64,7 @@ func Open(_ context.Context, u *backends.URL) (backends.Backend, error) {
 	}
 	return &Store{
 		cluster: newCluster(endpoints, config, u.User, password),
-		prefix:  prefix, timeout: timeout, seen: map[string]int64{},
+		prefix:  prefix, timeout: timeout, memory: memory{of: map[string]known{}},
 	}, nil
 }
 
@@ -117,25 +114,4 @@ func (s *Store) call(ctx context.Context, op func(context.Context, *link) error)
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	return s.cluster.call(ctx, op)
-}
-
-// knows remembers that the holder of id knows what was said of it up to the revision rev.
-func (s *Store) knows(id string, rev int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.seen[id] = max(rev, s.seen[id])
-}
-
-// known is the last revision that knows was told of, 0 if there is none.
-func (s *Store) known(id string) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.seen[id]
-}
-
-// forget drops what knows was told.
-func (s *Store) forget(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.seen, id)
 }

@@ -84,6 +84,14 @@ func release(t testing.TB, s *Store, lease backends.Lease) {
 	}
 }
 
+// wait must be told that the line has moved.
+func wait(t testing.TB, s *Store, answer *backends.HeldError) {
+	t.Helper()
+	if err := s.Wait(within(t), answer); err != nil {
+		t.Errorf("Wait = %v", err)
+	}
+}
+
 // line is who is in line, by ID.
 func line(t testing.TB, s *Store, key string) (ids []string) {
 	t.Helper()

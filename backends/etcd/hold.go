@@ -47,11 +47,11 @@ func (s *Store) prove(ctx context.Context, l *link, key, id string, token backen
 	case mine.lease == t.id && ended != nil: // it is on its way out
 		return nil, 0, ended
 	case mine.lease != t.id:
-		if lasts, err = s.move(ctx, l, mine, t); err != nil {
-			return nil, 0, err
-		}
+		lasts, err = s.move(ctx, l, mine, t)
+		return mine, lasts, err
 	}
-	s.knows(id, resp.Header.Revision)
+	s.memory.saw(mine)
+	s.memory.heard(id, resp.Header.Revision)
 	return mine, lasts, nil
 }
 
@@ -71,7 +71,10 @@ func (s *Store) move(ctx context.Context, l *link, mine *claim, t term) (time.Du
 	if !resp.Succeeded {
 		return 0, errMoved // its next renewal tells whether it is gone or was left a notice
 	}
-	s.knows(mine.id, resp.Header.Revision)
+	moved := *mine
+	moved.record, moved.lease, moved.mod = r, t.id, resp.Header.Revision
+	s.memory.saw(&moved)
+	s.memory.heard(mine.id, moved.mod)
 	return lasts, nil
 }
 
@@ -80,18 +83,18 @@ func (s *Store) move(ctx context.Context, l *link, mine *claim, t term) (time.Du
 // closed the connection by then.
 const endedFor = 20 * time.Minute
 
-// A hold's own lease is enough for its tombstone if it is at least this long: a
-// request for the same ID that comes late needs that lease, or the one of its
-// place, which is no longer than this.
+// The lease of a hold, or of one to come, is enough for its tombstone if it is at least this
+// long: a request for the same ID that comes late needs that lease, or the one of
+// its place, which is shorter.
 const ownEnough = time.Minute
 
 // Release implements backends.Backend.
 func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Outcome) error {
-	s.forget(id)
 	if !isID(id) {
 		return s.failed("release", key, backends.ErrLost)
 	}
 	r := releasing{s: s, n: s.names(key), key: key, id: id, outcome: outcome, sign: backends.NewID()}
+	r.known = s.memory.recall(id)
 	err := s.call(ctx, func(ctx context.Context, l *link) error {
 		r.l = l
 		err := errMoved
@@ -100,6 +103,9 @@ func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Ou
 		}
 		return err
 	})
+	if err == nil || errors.Is(err, backends.ErrLost) {
+		s.memory.forget(id)
+	}
 	return s.failed("release", key, err)
 }
 
@@ -110,6 +116,7 @@ type releasing struct {
 	n       names
 	key, id string
 	outcome backends.Outcome
+	known   known
 	sign    string // in the tombstone: tells that an earlier try of the same call was applied
 }
 
@@ -119,30 +126,45 @@ type tombstone struct {
 	Sign string `json:"sign,omitempty"`
 }
 
+// run ends what the ID has: what is known of it, or else what is found. It returns
+// errMoved where that isn't so any more.
 func (r *releasing) run(ctx context.Context) error {
+	mine := r.known.claim
+	r.known.claim = nil // the next run reads
+	if mine == nil {
+		var err error
+		if mine, err = r.read(ctx); err != nil || mine == nil {
+			return err
+		}
+	}
+	return r.end(ctx, mine)
+}
+
+// read finds the claim. Nil without an error: this call has ended it already.
+func (r *releasing) read(ctx context.Context) (*claim, error) {
 	reads := []clientv3.Op{clientv3.OpGet(r.n.line + r.id), clientv3.OpGet(r.n.ended + r.id)}
 	resp, err := r.l.txn(ctx, nil, reads, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	mine, err := decodeFirst(resp.Responses[0])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if ends := kvs(resp.Responses[1]); len(ends) > 0 {
 		var t tombstone
 		if err := decode(ends[0], &t, &t.V); err != nil {
-			return err
+			return nil, err
 		}
 		if t.Sign == r.sign {
-			return nil
+			return nil, nil
 		}
-		return backends.ErrLost
+		return nil, backends.ErrLost
 	}
 	if mine == nil {
-		return r.forbid(ctx)
+		return nil, r.forbid(ctx)
 	}
-	return r.end(ctx, mine)
+	return mine, nil
 }
 
 // forbid forbids an ID that has no claim.
@@ -169,19 +191,16 @@ func (r *releasing) bury(lease clientv3.LeaseID) clientv3.Op {
 // end takes a claim out of the line and records its run, in one step. Its MinHold
 // stays.
 func (r *releasing) end(ctx context.Context, mine *claim) error {
-	under := mine.lease
-	if mine.State != backends.Holding || mine.TTL < int64(ownEnough/time.Second) {
-		t := termFor(r.id, forEnd, endedFor)
-		if _, err := r.l.last(ctx, t); err != nil {
-			return r.orEndOnly(ctx, mine, err)
-		}
-		under = t.id
+	under, err := r.under(ctx, mine)
+	if err != nil {
+		return r.orEndOnly(ctx, mine, err)
 	}
 	kept := runsTerm(r.s.prefix, time.Now())
 	then := append([]clientv3.Op{clientv3.OpDelete(mine.key), r.bury(under)}, r.runs(mine, kept)...)
 	resp, err := r.l.txn(ctx, []clientv3.Cmp{mine.unmoved()}, then, nil)
 	switch {
-	case errors.Is(err, rpctypes.ErrLeaseNotFound): // the runs', or the claim's, which the next look tells
+	case errors.Is(err, rpctypes.ErrLeaseNotFound): // the runs', or another, which the next run tells
+		r.known = known{}
 		if _, err := r.l.last(ctx, kept); err != nil {
 			return err
 		}
@@ -192,6 +211,20 @@ func (r *releasing) end(ctx context.Context, mine *claim) error {
 		return errMoved
 	}
 	return nil
+}
+
+// under is the lease for the tombstone of a claim.
+func (r *releasing) under(ctx context.Context, mine *claim) (clientv3.LeaseID, error) {
+	enough := int64(ownEnough / time.Second)
+	switch {
+	case mine.State == backends.Holding && mine.TTL >= enough:
+		return mine.lease, nil
+	case mine.State == backends.Waiting && r.known.hold.seconds >= enough:
+		return r.known.hold.id, nil
+	}
+	t := termFor(r.id, forEnd, endedFor)
+	_, err := r.l.last(ctx, t)
+	return t.id, err
 }
 
 // orEndOnly gives the key back though nothing can be written, because the database is

@@ -142,19 +142,32 @@ func (l *link) txn(ctx context.Context, conds []clientv3.Cmp, then, otherwise []
 	return resp, clean(ctx, err)
 }
 
-// clean makes gRPC's error one of etcd's or of ctx, where it is. A request that the
-// server has ended for the client's deadline comes as whatever its handler made of that.
+// clean makes gRPC's error one of etcd's or of ctx, where it is.
 func clean(ctx context.Context, err error) error {
 	var e rpctypes.EtcdError
 	switch err = clientv3.ContextError(ctx, err); {
 	case err == nil:
 		return nil
-	case strings.Contains(err.Error(), context.DeadlineExceeded.Error()):
+	case endedByServer(ctx, err):
 		return context.DeadlineExceeded
 	case !errors.As(err, &e) && ctx.Err() != nil:
 		return ctx.Err()
 	}
 	return err
+}
+
+// endedByServer reports whether the server has ended the request for the client's deadline,
+// which it knows. It may be a little early, and its handlers give that many names.
+func endedByServer(ctx context.Context, err error) bool {
+	const early = 100 * time.Millisecond
+	deadline, ok := ctx.Deadline()
+	switch {
+	case !ok || time.Until(deadline) > early:
+		return false
+	case status.Code(err) == codes.Canceled, status.Code(err) == codes.DeadlineExceeded:
+		return true
+	}
+	return strings.Contains(err.Error(), context.DeadlineExceeded.Error())
 }
 
 // grant makes a lease, and returns its length as granted.

@@ -135,9 +135,7 @@ func TestMinHoldOfAWaiter(t *testing.T) {
 		t.Errorf("line %v, want %s in front", got, second.ID)
 	}
 	ask(t, s, lease, remove)
-	if err := s.Wait(within(t), answer); err != nil {
-		t.Errorf("Wait = %v", err)
-	}
+	wait(t, s, answer)
 	if got := acquire(t, s, third); got.Token >= lease.Token+100 || got.Token <= lease.Token {
 		t.Errorf("token %d after %d", got.Token, lease.Token)
 	}

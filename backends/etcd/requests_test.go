@@ -49,7 +49,8 @@ func TestRequests(t *testing.T) {
 			var lease backends.Lease
 			costs("acquire", 3, func() { lease = acquire(t, s, req) })
 			first := another(req)
-			costs("take a place", 3, func() { held(t, s, first) })
+			var answer *backends.HeldError
+			costs("take a place", 4, func() { answer = held(t, s, first) })
 			for range waiters - 1 {
 				held(t, other, another(req))
 			}
@@ -58,10 +59,15 @@ func TestRequests(t *testing.T) {
 			costs("skip", 1, func() { held(t, s, skip) })
 			costs("keep the place", 2, func() { held(t, s, first) })
 			costs("renew", 2, func() { renew(t, s, lease) })
-			costs("release", 2, func() { release(t, s, lease) })
-			costs("take the turn", 3, func() { lease = acquire(t, s, first) })
+			costs("release", 1, func() { release(t, s, lease) })
+			costs("wait", 1, func() { wait(t, s, answer) })
+			costs("take the turn", 2, func() { lease = acquire(t, s, first) })
 			costs("inspect", 1, func() { line(t, s, req.Key) })
-			costs("release", 2, func() { release(t, s, lease) })
+			n.Store(0)
+			release(t, other, lease)
+			ends := another(req)
+			costs("take a place at the end", 4, func() { held(t, s, ends) })
+			costs("give up", 1, func() { release(t, s, backends.Lease{Key: ends.Key, ID: ends.ID}) })
 		})
 	}
 }

@@ -128,7 +128,7 @@ func (v *view) front(n names, id string) string {
 
 // held says who is in the way of id.
 func (v *view) held(n names, id string) *backends.HeldError {
-	held := &backends.HeldError{Key: v.key, AsOf: time.Now(), Seen: seen{v.front(n, id), v.rev}}
+	held := &backends.HeldError{Key: v.key, AsOf: time.Now(), Seen: seen{id, v.front(n, id), v.rev}}
 	for _, c := range v.cooling() {
 		held.Holders = append(held.Holders, toPublic(c))
 	}

@@ -9,11 +9,11 @@ import (
 	"flockd/backends"
 )
 
-// seen is HeldError.Seen: the etcd key of the claim in front, and the revision of
-// the answer.
+// seen is HeldError.Seen: whose place it is, the etcd key of the claim in front, and the
+// revision of the answer.
 type seen struct {
-	front string
-	rev   int64
+	id, front string
+	rev       int64
 }
 
 // Wait implements backends.Waiter. It returns when the claim in front has left the line, or its
@@ -27,6 +27,9 @@ func (s *Store) Wait(ctx context.Context, held *backends.HeldError) error {
 	if errors.Is(err, errCompacted) {
 		return nil // whatever it was, the next question tells
 	}
+	if err == nil {
+		s.memory.note(at.id, func(k *known) { k.woken = true })
+	}
 	return s.failed("wait for", held.Key, err)
 }
 
@@ -35,7 +38,7 @@ func (s *Store) Wait(ctx context.Context, held *backends.HeldError) error {
 // lease has ended. It is a hint: a renewal tells what it was.
 func (s *Store) Watch(ctx context.Context, lease backends.Lease) error {
 	key := s.names(lease.Key).line + lease.ID
-	from := s.known(lease.ID)
+	from := s.memory.recall(lease.ID).heard
 	err := errCompacted
 	if from != 0 {
 		err = s.watch(ctx, key, from+1, false)
@@ -59,8 +62,11 @@ func (s *Store) watchOn(ctx context.Context, key string, from int64, token backe
 		mine, err = decodeFirst(resp.Responses[0])
 		return err
 	})
-	if err != nil || mine == nil || mine.token() != token || from != 0 && mine.mod > from {
+	switch {
+	case err != nil, mine == nil, mine.token() != token:
 		return err
+	case from != 0 && mine.mod > from, from == 0 && mine.Notice != (backends.Notice{}):
+		return nil
 	}
 	return s.watch(ctx, key, rev+1, false)
 }

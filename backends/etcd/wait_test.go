@@ -34,9 +34,7 @@ func TestWaitAfterCompaction(t *testing.T) {
 	release(t, s, lease)
 	put(t, s, "elsewhere", "")
 	compact(t, s)
-	if err := s.Wait(within(t), answer); err != nil {
-		t.Errorf("Wait = %v", err)
-	}
+	wait(t, s, answer)
 }
 
 // watching is a call of Watch that has begun.
