@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -41,6 +42,7 @@ type arena struct {
 	jobs   map[int]*job // that run, by number of the flockd
 	exits  []exit
 	faults map[string]int
+	log    []byte // of the faults
 }
 
 // job is a flockd that runs.
@@ -48,6 +50,7 @@ type job struct {
 	session
 	key    string
 	mode   string
+	began  int64
 	killed bool // by us; guarded by arena.mu, with harmed
 	harmed bool // a fault is on it
 }
@@ -57,7 +60,6 @@ type exit struct {
 	job    *job
 	code   int // negative: by that signal
 	stderr string
-	began  int64
 	ended  int64
 }
 
@@ -87,16 +89,18 @@ func newArena(t testing.TB, s *store, flockd string, seed uint64) *arena {
 // random is a source of its own for each who draws from it, the same for the same seed.
 func (a *arena) random(who uint64) *rand.Rand { return rand.New(rand.NewPCG(a.seed, who)) }
 
-func (a *arena) applied(fault string) {
+// applied remembers a fault that is over.
+func (a *arena) applied(fault string, began int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.faults[fault]++
+	a.log = fmt.Appendf(a.log, "%d to %d: %s\n", began, trace.Now(), fault)
 }
 
 func (a *arena) running() []*job {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Collect(maps.Values(a.jobs))
+	return slices.SortedFunc(maps.Values(a.jobs), func(x, y *job) int { return cmp.Compare(x.session, y.session) })
 }
 
 // harm applies a fault to one of those that run, if one fits, that no other is on.
@@ -109,21 +113,26 @@ func (a *arena) harm(r *rand.Rand, fits func(*job) bool, apply func(*job) bool) 
 	return apply(j)
 }
 
+// pick tries them in random order. It looks at them one by one, since a look at a
+// session's members takes a while.
 func (a *arena) pick(r *rand.Rand, fits func(*job) bool) *job {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var jobs []*job
-	for _, pid := range slices.Sorted(maps.Keys(a.jobs)) {
-		if j := a.jobs[pid]; !j.harmed && fits(j) {
-			jobs = append(jobs, j)
+	jobs := a.running()
+	r.Shuffle(len(jobs), func(i, j int) { jobs[i], jobs[j] = jobs[j], jobs[i] })
+	for _, j := range jobs {
+		if fits(j) && a.take(j) {
+			return j
 		}
 	}
-	if len(jobs) == 0 {
-		return nil
-	}
-	j := jobs[r.IntN(len(jobs))]
+	return nil
+}
+
+// take reports whether no other fault is on a job, which ours is from now on.
+func (a *arena) take(j *job) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	taken := !j.harmed
 	j.harmed = true
-	return j
+	return taken
 }
 
 func (a *arena) set(flag *bool, to bool) {
@@ -186,7 +195,7 @@ func (a *arena) run(way, key, mode, work string, options ...string) exit {
 	defer os.Remove(stderr.Name())
 	defer stderr.Close()
 	cmd.Stderr = stderr
-	e := exit{job: &job{key: key, mode: mode}, began: trace.Now()}
+	e := exit{job: &job{key: key, mode: mode, began: trace.Now()}}
 	if err := a.start(cmd, e.job); err != nil {
 		a.t.Error(err)
 		return exit{}

@@ -95,11 +95,16 @@ func (h *history) add(line []byte) error {
 	return nil
 }
 
-// of is what the flockd pid has asked so far.
-func (h *history) of(pid int) []*request {
+// of is what the flockd pid has asked since then.
+func (h *history) of(pid int, since int64) (asked []*request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.byPID[pid])
+	for _, r := range h.byPID[pid] {
+		if r.At >= since {
+			asked = append(asked, r)
+		}
+	}
+	return asked
 }
 
 // all is what everybody has asked so far.

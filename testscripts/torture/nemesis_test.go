@@ -23,8 +23,9 @@ func (a *arena) torment(ctx context.Context, r *rand.Rand, faults []fault) {
 	for ctx.Err() == nil {
 		for _, n := range r.Perm(len(faults)) {
 			lasts(ctx, between(r, 50*time.Millisecond, 500*time.Millisecond))
+			began := trace.Now()
 			if f := faults[n]; ctx.Err() == nil && f.apply(ctx, r) {
-				a.applied(f.name)
+				a.applied(f.name, began)
 			}
 		}
 	}
@@ -63,6 +64,9 @@ func (a *arena) kill(_ context.Context, r *rand.Rand) bool { return a.harm(r, an
 
 func anyone(*job) bool { return true }
 
+// runs reports whether its command does.
+func (j *job) runs() bool { return len(j.members()) > 0 }
+
 // killOff kills a job, and remembers that it wasn't the job's fault.
 func (a *arena) killOff(j *job) bool {
 	a.set(&j.killed, true)
@@ -78,13 +82,13 @@ func (a *arena) freezing(freeze func(session) bool) func(context.Context, *rand.
 				return false
 			}
 			d, tooLong := between(r, 50*time.Millisecond, 4*time.Second), false
-			if until, holds := a.holdsUntil(int(j.session)); holds {
+			if until, holds := a.holdsUntil(j); holds {
 				left := time.Duration(until - trace.Now())
 				tooLong, d = left < d, min(left, d)
 			}
 			lasts(ctx, d)
 			if tooLong && ctx.Err() == nil {
-				a.applied("killed frozen")
+				a.applied("killed frozen", trace.Now())
 				return a.killOff(j)
 			}
 			j.thaw()
@@ -99,11 +103,11 @@ const reaction = 500 * time.Millisecond
 // holdsUntil is when the hold of a flockd that doesn't run now must be over. It may
 // yet hold if it has been told of a grant and hasn't been told of its release: a grant
 // that it isn't told of while it is frozen is judged by itself when it wakes.
-func (a *arena) holdsUntil(pid int) (until int64, holds bool) {
+func (a *arena) holdsUntil(j *job) (until int64, holds bool) {
 	if err := a.history.catchUp(); err != nil {
 		a.t.Error(err)
 	}
-	for _, l := range livesOf(a.history.of(pid)) {
+	for _, l := range livesOf(a.history.of(int(j.session), j.began)) {
 		if n := len(l.grants); n > 0 && l.ended == never {
 			return l.grants[n-1].validUntil() - int64(reaction), true
 		}
@@ -112,7 +116,7 @@ func (a *arena) holdsUntil(pid int) (until int64, holds bool) {
 }
 
 func (a *arena) freezeCommand(ctx context.Context, r *rand.Rand) bool {
-	return a.harm(r, anyone, func(j *job) bool {
+	return a.harm(r, (*job).runs, func(j *job) bool {
 		pids := j.members()
 		if len(pids) == 0 {
 			return false

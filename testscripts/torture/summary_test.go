@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -24,22 +25,29 @@ const (
 
 // checkExits wants exit codes that fit what happened.
 func (a *arena) checkExits(lives map[string]*life, spans []*span) error {
-	ran, spanOf := map[int]*span{}, map[string]*span{}
+	ran := map[int][]*span{} // by number of the flockd
 	for _, s := range spans {
-		spanOf[s.id] = s
-	}
-	for id, l := range lives {
-		if s := spanOf[id]; s != nil {
-			ran[l.pid] = s
+		if l := lives[s.id]; l != nil {
+			ran[l.pid] = append(ran[l.pid], s)
 		}
 	}
 	var errs []error
 	for _, e := range a.exits {
-		if err := e.check(ran[int(e.job.session)]); err != nil {
+		if err := e.check(e.command(ran[int(e.job.session)])); err != nil {
 			errs = append(errs, fmt.Errorf("%w: %s", err, e.stderr))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// command is the one that ran in e's time, or nil: numbers are used again.
+func (e exit) command(ran []*span) *span {
+	for _, s := range ran {
+		if s.first >= e.job.began && s.first <= e.ended {
+			return s
+		}
+	}
+	return nil
 }
 
 // check judges one exit; s is nil if the command didn't run.
@@ -125,7 +133,7 @@ func list[K cmp.Ordered](counts map[K]int) string {
 func (a *arena) keep() {
 	folder, err := os.MkdirTemp("", "flockd-storm-")
 	if err == nil {
-		err = os.CopyFS(folder, os.DirFS(a.folder))
+		err = errors.Join(os.CopyFS(folder, os.DirFS(a.folder)), os.WriteFile(filepath.Join(folder, "faults"), a.log, 0o600))
 	}
 	a.t.Logf("kept in %s (%v)", folder, err)
 }

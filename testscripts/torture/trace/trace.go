@@ -44,7 +44,7 @@ const (
 // Event is one line of the file: a request before it is sent, or its answer. The
 // answer of a process that was killed is missing.
 type Event struct {
-	Request string `json:"request"` // joins the two lines of a request
+	Request string `json:"request"` // joins the two lines of a request; begins with the number of the process and a dot
 	At      int64  `json:"at"`      // CLOCK_BOOTTIME in ns: before the request was sent, or after its answer came
 
 	Op    Op     `json:"op,omitempty"` // empty in an answer, with the next three
@@ -86,8 +86,12 @@ func Decorate(b backends.Backend, err error) (backends.Backend, error) {
 type tracer struct {
 	backends.Backend
 	file *os.File
-	last atomic.Int64
 }
+
+// began tells a process from an earlier one of the same number.
+var began = Now()
+
+var last atomic.Int64
 
 func (t *tracer) Unwrap() backends.Backend { return t.Backend }
 
@@ -123,7 +127,7 @@ func (t *tracer) Release(ctx context.Context, key, id string, outcome backends.O
 
 // asked writes a request down before it is sent.
 func (t *tracer) asked(e Event) (request string) {
-	e.Request = fmt.Sprintf("%d.%d", os.Getpid(), t.last.Add(1))
+	e.Request = fmt.Sprintf("%d.%d.%d", os.Getpid(), began, last.Add(1))
 	t.write(e)
 	return e.Request
 }
@@ -142,9 +146,13 @@ func (t *tracer) write(e Event) {
 		_, err = t.file.Write(append(line, '\n'))
 	}
 	if err != nil {
-		panic(err) // a history with holes proves nothing
+		fmt.Fprintln(os.Stderr, "trace:", err)
+		os.Exit(internal) // a history with holes proves nothing
 	}
 }
+
+// internal is flockd's exit code for a fault in itself, which no storm accepts.
+const internal = 70
 
 func answerOf(err error) Event {
 	var held *backends.HeldError
