@@ -157,11 +157,16 @@ const leastTry = time.Second
 // call runs op, which must bear being run again from its start, until it succeeds,
 // fails for good, or has had its chance with every member.
 func (c *cluster) call(ctx context.Context, op func(context.Context, *link) error) error {
+	var before error
 	for tries := 0; ; tries++ {
 		err, again := c.try(ctx, op)
+		if before != nil && again && !isMembers(err) { // a connection that came to nothing tells less
+			err = before
+		}
 		if err == nil || !again || tries > len(c.endpoints) || ctx.Err() != nil {
 			return err
 		}
+		before = err
 	}
 }
 

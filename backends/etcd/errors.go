@@ -22,6 +22,12 @@ func (e *memberError) Error() string { return e.endpoint + ": " + e.err.Error() 
 
 func (e *memberError) Unwrap() error { return e.err }
 
+// isMembers reports whether a member was asked, and err is what came of that.
+func isMembers(err error) bool {
+	var member *memberError
+	return errors.As(err, &member)
+}
+
 // named says whose error it is, where it is a member's and not an answer of ours.
 func named(l *link, err error) error {
 	for _, answer := range []error{
