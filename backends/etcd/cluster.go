@@ -139,12 +139,12 @@ func (c *cluster) drop(l *link) {
 	go l.close()
 }
 
-// close drops the connection.
+// close ends the connection as one does where nothing is wrong.
 func (c *cluster) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.link != nil {
-		c.link.close()
+		c.link.conn.Close()
 		c.link = nil
 	}
 }
