@@ -1,8 +1,6 @@
 package testscripts
 
 import (
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,11 +14,10 @@ type cluster struct {
 }
 
 func newCluster(t *testing.T) cluster {
-	c := servers.EtcdCluster(t, 3)
-	return cluster{
-		rig:     &rig{T: t, dir: t.TempDir(), path: bin + ":" + os.Getenv("PATH"), store: stores[1], direct: "etcd://" + strings.Join(c.Endpoints(), ",")},
-		Cluster: c,
-	}
+	c := cluster{newFolder(t), servers.EtcdCluster(t, 3)}
+	c.store, c.direct = etcd, etcd.url(c.Endpoints()...)
+	c.via = c.direct
+	return c
 }
 
 // through is the store as seen by who reaches these members alone.
@@ -29,7 +26,7 @@ func (c cluster) through(members ...int) string {
 	for _, m := range members {
 		addrs = append(addrs, c.Members[m].Addr)
 	}
-	return "etcd://" + strings.Join(addrs, ",")
+	return etcd.url(addrs...)
 }
 
 // others are the members but one.
@@ -41,7 +38,6 @@ func (c cluster) others(member int) []int {
 func TestLeaderDies(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	c.via = c.direct
 	j := c.works("12", "--ttl", "10s")
 	leader := c.Leader()
 	c.Members[leader].Kill()
@@ -54,7 +50,6 @@ func TestLeaderDies(t *testing.T) {
 func TestLeaderIsFrozen(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	c.via = c.direct
 	j := c.works("12", "--ttl", "10s")
 	leader := c.Leader()
 	c.Members[leader].Freeze()
@@ -95,7 +90,6 @@ func TestOneEndpointIsDead(t *testing.T) {
 func TestQuorumIsLost(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	c.via = c.direct
 	j := c.probes("stamps", "--ttl", "2s")
 	c.Members[0].Kill()
 	c.Members[1].Kill()

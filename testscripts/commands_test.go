@@ -129,10 +129,11 @@ func endedCmd(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-func until(ts *testscript.TestScript, what string, happened func() bool) {
+// until waits for what is known to come.
+func until(t interface{ Fatalf(string, ...any) }, what string, happened func() bool) {
 	for end := time.Now().Add(patience); !happened(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			ts.Fatalf("not within %v: %s", patience, what)
+			t.Fatalf("not within %v: %s", patience, what)
 		}
 	}
 }

@@ -1,25 +1,18 @@
 package testscripts
 
 import (
-	"os"
 	"testing"
 	"time"
 
 	"flockd/backends/backendtest/servers"
 )
 
-// newRedis is a rig with a Redis of the test's own choice.
-func newRedis(t *testing.T, server *servers.Process) *rig {
-	url := "redis://" + server.Addr
-	return &rig{T: t, dir: t.TempDir(), path: bin + ":" + os.Getenv("PATH"), store: stores[0], server: server, direct: url, via: url}
-}
-
 // A server's clock that is set forward ends leases: that is Redis. The holder hears of
 // it with its next renewal, and the token tells who came later.
 func TestRedisClockIsSetForward(t *testing.T) {
 	t.Parallel()
 	clock := servers.Clock(t)
-	r := newRedis(t, clock.Redis(t))
+	r := served(t, redis, clock.Redis(t))
 	j := r.run(r.via, "k", "--ttl", "3s", "--", "sh", "-c", "echo $FLOCKD_TOKEN >first; exec probe stamps deaf")
 	r.await("stamps")
 	clock.Step(time.Minute)
@@ -34,7 +27,7 @@ func TestRedisClockIsSetForward(t *testing.T) {
 func TestRedisClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	clock := servers.Clock(t)
-	r := newRedis(t, clock.Redis(t))
+	r := served(t, redis, clock.Redis(t))
 	j := r.works("4", "--ttl", "3s")
 	before := r.token()
 	clock.Step(-time.Hour)
@@ -50,7 +43,7 @@ func TestRedisClockIsSetBack(t *testing.T) {
 // its command at its next renewal, and tokens go on growing.
 func TestRedisForgets(t *testing.T) {
 	t.Parallel()
-	r := newRedis(t, servers.Redis(t))
+	r := served(t, redis, servers.Redis(t))
 	before := r.token()
 	j := r.probes("stamps", "--ttl", "3s")
 	r.server.Kill()

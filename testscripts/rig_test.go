@@ -31,58 +31,76 @@ type rig struct {
 type store struct {
 	name  string
 	start func(t testing.TB) *servers.Process // keeps its data over a restart
-	url   func(addr string) string
-	wipe  func(r *rig)  // removes all data behind flockd's back
-	late  time.Duration // how much later than promised a lease may end
+	url   func(addrs ...string) string
+	wipe  func(r *rig)      // removes all data behind flockd's back
+	lose  map[string]string // by step: what only the request that does it first has
+
+	// late is how much later than promised a lease may end: for Redis what a busy
+	// machine may take, for etcd also a lease that a restart has begun anew.
+	late time.Duration
 }
 
-var stores = []store{
-	{
-		name: "redis",
-		start: func(t testing.TB) *servers.Process {
-			return servers.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
+var redis = store{
+	name: "redis",
+	start: func(t testing.TB) *servers.Process {
+		return servers.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
+	},
+	url:  func(addrs ...string) string { return "redis://" + addrs[0] },
+	wipe: func(r *rig) { r.tool("redis-cli", "-u", r.direct, "FLUSHALL") },
+	lose: map[string]string{ // a new server is sent each script once, with its first line
+		"grant": "-- Asks once for a hold", "renewal": "-- Proves and extends a hold", "release": "-- Ends a hold or a place",
+	},
+	late: time.Second,
+}
+
+var etcd, oldEtcd = etcdOf("etcd", servers.Current), etcdOf("etcd-debian", servers.Debian)
+
+func etcdOf(name string, v servers.Version) store {
+	return store{
+		name:  name,
+		start: func(t testing.TB) *servers.Process { return servers.Etcd(t, v) },
+		url:   func(addrs ...string) string { return "etcd://" + strings.Join(addrs, ",") },
+		wipe:  func(r *rig) { r.etcdctl(r.server, "del", "--prefix", "") },
+		lose: map[string]string{ // what is written or read by the step
+			"grant": `"state":"holding"`, "renewal": "/line/k/", "release": `"sign":`,
 		},
-		url:  func(addr string) string { return "redis://" + addr },
-		wipe: func(r *rig) { r.tool("redis-cli", "-u", r.direct, "FLUSHALL") },
-		late: time.Second,
-	},
-	{
-		name:  "etcd",
-		start: func(t testing.TB) *servers.Process { return servers.Etcd(t, servers.Current) },
-		url:   func(addr string) string { return "etcd://" + addr },
-		wipe:  wipeEtcd,
-		late:  5 * time.Second, // a restart begins each lease anew
-	},
-	{
-		name:  "etcd-debian",
-		start: func(t testing.TB) *servers.Process { return servers.Etcd(t, servers.Debian) },
-		url:   func(addr string) string { return "etcd://" + addr },
-		wipe:  wipeEtcd,
-		late:  5 * time.Second,
-	},
-}
-
-func wipeEtcd(r *rig) {
-	r.tool("env", "ETCDCTL_API=3", "etcdctl", "--endpoints", r.server.Addr, "del", "--prefix", "")
-}
-
-// newRig starts a server of the store.
-func newRig(t *testing.T, s store) *rig {
-	t.Helper()
-	server := s.start(t)
-	link := servers.Proxy(t, server.Addr)
-	return &rig{
-		T: t, dir: t.TempDir(), path: bin + ":" + os.Getenv("PATH"), store: s, server: server, link: link,
-		direct: s.url(server.Addr), via: s.url(link.Addr),
+		late: 5 * time.Second,
 	}
 }
 
-// tool runs a command of the store's own, which must succeed.
-func (r *rig) tool(argv ...string) string {
+// newFolder is a rig without a server.
+func newFolder(t *testing.T) *rig {
+	return &rig{T: t, dir: t.TempDir(), path: bin + ":" + os.Getenv("PATH")}
+}
+
+// newRig starts a server of the store, and a proxy before it.
+func newRig(t *testing.T, s store) *rig {
+	t.Helper()
+	r := served(t, s, s.start(t))
+	r.link = servers.Proxy(t, r.server.Addr)
+	r.via = s.url(r.link.Addr)
+	return r
+}
+
+// served is a rig with a server that the test has started, and nothing before it.
+func served(t *testing.T, s store, server *servers.Process) *rig {
+	r := newFolder(t)
+	r.store, r.server, r.direct, r.via = s, server, s.url(server.Addr), s.url(server.Addr)
+	return r
+}
+
+func (r *rig) etcdctl(server *servers.Process, args ...string) {
 	r.Helper()
-	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	r.tool("env", append([]string{"ETCDCTL_API=3", "etcdctl", "--endpoints", server.Addr}, args...)...)
+}
+
+// tool runs a command of the store's own, which must succeed.
+func (r *rig) tool(name string, args ...string) string {
+	r.Helper()
+	cmd := exec.Command(name, args...)
+	out, err := cmd.CombinedOutput()
 	if err != nil {
-		r.Fatalf("%s: %v\n%s", argv, err, out)
+		r.Fatalf("%s: %v\n%s", cmd, err, out)
 	}
 	return string(out)
 }
@@ -166,20 +184,10 @@ func (j *job) says(text string) *job {
 // await waits until a file has a line.
 func (r *rig) await(file string) {
 	r.Helper()
-	r.until("a line in "+file, func() bool {
+	until(r, "a line in "+file, func() bool {
 		text, _ := os.ReadFile(filepath.Join(r.dir, file))
 		return strings.HasSuffix(string(text), "\n")
 	})
-}
-
-// until waits for what is known to come.
-func (r *rig) until(what string, happened func() bool) {
-	r.Helper()
-	for end := time.Now().Add(patience); !happened(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			r.Fatalf("not within %v: %s", patience, what)
-		}
-	}
 }
 
 // exists looks for a file that a command would have made.
