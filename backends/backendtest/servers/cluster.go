@@ -20,15 +20,14 @@ type Cluster struct {
 	links  [][]*TCPProxy // from the first to the second
 }
 
-// EtcdCluster starts a cluster of current etcds and returns when it has a leader. The
-// arguments are for every member, as with Etcd.
-func EtcdCluster(t testing.TB, members int, args ...string) *Cluster {
+// EtcdCluster starts a cluster of current etcds and returns when it has a leader.
+func EtcdCluster(t testing.TB, members int) *Cluster {
 	t.Helper()
-	return ClusterOf(t, Current, members, args...)
+	return ClusterOf(t, Current, members)
 }
 
 // ClusterOf is EtcdCluster with a choice of the version.
-func ClusterOf(t testing.TB, version Version, members int, args ...string) *Cluster {
+func ClusterOf(t testing.TB, version Version, members int) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}
 	peers := make([]string, members)
@@ -40,13 +39,8 @@ func ClusterOf(t testing.TB, version Version, members int, args ...string) *Clus
 	}
 	c.link(peers)
 	for i := range members {
-		argv := []string{
-			version.program(t), "--name", fmt.Sprint("m", i), "--data-dir", "{dir}/data",
-			"--listen-client-urls", scheme(args) + "://{addr}", "--advertise-client-urls", scheme(args) + "://{addr}",
-			"--listen-peer-urls", "http://" + peers[i], "--initial-advertise-peer-urls", "http://" + c.fronts[i],
-			"--initial-cluster", strings.Join(names, ","),
-		}
-		c.Members = append(c.Members, prepare(t, address(t), serves, nil, slices.Concat(argv, pace, args)...))
+		m := member{fmt.Sprint("m", i), "http://" + peers[i], "http://" + c.fronts[i], strings.Join(names, ",")}
+		c.Members = append(c.Members, prepare(t, address(t), serves, nil, m.command(t, version)...))
 	}
 	for i := range members {
 		go c.serve(c.listen(i), i)
@@ -151,7 +145,8 @@ func (c *Cluster) each(member int, apply func(*TCPProxy, Direction)) {
 
 // Leader is the index of the member that leads: it says so, and with it a majority. It
 // waits for one, and for another than those excepted: for the successor, that is,
-// since one that was cut off only now is believed to lead until an election.
+// since one that was cut off only now is believed to lead until an election. Without
+// one in time the test has failed, and 0 lets it go on to its end.
 func (c *Cluster) Leader(except ...int) int {
 	c.t.Helper()
 	deadline := time.Now().Add(limit)
@@ -159,10 +154,10 @@ func (c *Cluster) Leader(except ...int) int {
 		if leader, ok := c.leader(); ok && !slices.Contains(except, leader) {
 			return leader
 		}
-		time.Sleep(20 * time.Millisecond) // of the some hundred that an election takes
+		time.Sleep(20 * time.Millisecond) // an election takes some hundred
 	}
 	c.t.Errorf("no leader within %v", limit)
-	return -1
+	return 0
 }
 
 // leader is whom a majority, itself included, takes for the leader.

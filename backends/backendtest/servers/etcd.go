@@ -35,12 +35,28 @@ var pace = []string{"--heartbeat-interval", "50", "--election-timeout", "500"}
 func Etcd(t testing.TB, version Version, args ...string) *Process {
 	t.Helper()
 	peer := "http://" + address(t)
+	m := member{"m0", peer, peer, "m0=" + peer}
+	return start(t, address(t), serves, nil, m.command(t, version, args...)...)
+}
+
+// member is one of a cluster, perhaps the only one.
+type member struct {
+	name    string
+	listens string // its URL for the other members
+	reached string // what they take for that
+	cluster string // NAME=URL of all members, as reached
+}
+
+// command runs the member; {addr} in it is where clients reach it.
+func (m member) command(t testing.TB, version Version, args ...string) []string {
+	t.Helper()
+	clients := scheme(args) + "://{addr}"
 	argv := []string{
-		version.program(t), "--name", "m0", "--data-dir", "{dir}/data",
-		"--listen-client-urls", scheme(args) + "://{addr}", "--advertise-client-urls", scheme(args) + "://{addr}",
-		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "m0=" + peer,
+		version.program(t), "--name", m.name, "--data-dir", "{dir}/data",
+		"--listen-client-urls", clients, "--advertise-client-urls", clients,
+		"--listen-peer-urls", m.listens, "--initial-advertise-peer-urls", m.reached, "--initial-cluster", m.cluster,
 	}
-	return start(t, address(t), serves, nil, slices.Concat(argv, pace, args)...)
+	return slices.Concat(argv, pace, args)
 }
 
 // serves is what etcd prints when it has joined a cluster that has a leader.
