@@ -12,10 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startToDieWithUs starts cmd so that the kernel kills it when this process ends,
-// however it ends.
-func startToDieWithUs(cmd *exec.Cmd) error {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+// StartToDieWithUs starts cmd so that the kernel kills it when this process ends,
+// however it ends. What cmd.SysProcAttr asks for beside that, if anything, holds too.
+func StartToDieWithUs(cmd *exec.Cmd) error {
+	var attr syscall.SysProcAttr
+	if cmd.SysProcAttr != nil {
+		attr = *cmd.SysProcAttr // a copy: commands may share one
+	}
+	attr.Pdeathsig = syscall.SIGKILL
+	cmd.SysProcAttr = &attr
 	result := make(chan error)
 	starter() <- func() { result <- cmd.Start() }
 	return <-result

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -63,4 +64,26 @@ func TestOrphans(t *testing.T) {
 			unix.Kill(pids[i], unix.SIGKILL)
 		}
 	}
+}
+
+// TestStartKeepsAttributes: the caller's are kept beside the signal, and aren't changed.
+func TestStartKeepsAttributes(t *testing.T) {
+	t.Parallel()
+	session := &syscall.SysProcAttr{Setsid: true}
+	cmd := exec.Command("cat")
+	cmd.SysProcAttr = session
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := servers.StartToDieWithUs(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if sid, err := unix.Getsid(cmd.Process.Pid); err != nil || sid != cmd.Process.Pid {
+		t.Errorf("session %d, %v; want its own, %d", sid, err, cmd.Process.Pid)
+	}
+	if session.Pdeathsig != 0 || cmd.SysProcAttr.Pdeathsig != syscall.SIGKILL {
+		t.Errorf("the caller's attributes are %+v, the command's %+v", session, cmd.SysProcAttr)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
 }

@@ -84,7 +84,7 @@ func (p *Process) Launch() {
 	cmd.Env = append(os.Environ(), p.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.WaitDelay = time.Second // a child of the server may still hold its output
-	if err := startToDieWithUs(cmd); err != nil {
+	if err := StartToDieWithUs(cmd); err != nil {
 		p.t.Errorf("%s: start: %v", p, err)
 		return
 	}
