@@ -9,6 +9,7 @@ import (
 // loss is a reply that is to be lost.
 type loss struct {
 	match    []byte
+	orderly  bool // the connection ends, and isn't reset
 	happened chan struct{}
 }
 
@@ -21,9 +22,19 @@ type loss struct {
 // well. Otherwise, as with Redis, it is what comes next, so the client must have no
 // other request open on that connection; Redis' own clients open several in a pipeline.
 func (x *TCPProxy) LoseReply(match []byte) <-chan struct{} {
+	return x.lose(&loss{match: match})
+}
+
+// EndBeforeReply is LoseReply with the orderly end of the connection, as when a server
+// is shut down, in place of the reset.
+func (x *TCPProxy) EndBeforeReply(match []byte) <-chan struct{} {
+	return x.lose(&loss{match: match, orderly: true})
+}
+
+func (x *TCPProxy) lose(l *loss) <-chan struct{} {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	l := &loss{match: match, happened: make(chan struct{})}
+	l.happened = make(chan struct{})
 	x.losses = append(x.losses, l)
 	return l.happened
 }

@@ -9,20 +9,25 @@ import (
 	"flockd/backends/backendtest/servers"
 )
 
-// TestLostReplyOfRedis: what was asked was done, and the client saw a reset.
+// TestLostReplyOfRedis: what was asked was done, and the client saw a reset, or the end.
 func TestLostReplyOfRedis(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t)
 	x := servers.Proxy(t, r.Addr)
-	lost := x.LoseReply([]byte("lost-key"))
-	c := dial(t, x.Addr)
-	c.send("SET kept-key 1\r\n")
-	c.wants("+OK\r\n")
-	c.send("SET lost-key 1\r\n")
-	c.wantsReset()
-	wantsClosed(t, lost)
-	if got, err := redisSays(r.Addr, "EXISTS kept-key lost-key", enough); got != ":2\r\n" {
-		t.Errorf("EXISTS: %q, %v, want both", got, err)
+	for key, want := range map[string]struct {
+		lose func(match []byte) <-chan struct{}
+		see  func(link)
+	}{"reset-key": {x.LoseReply, link.wantsReset}, "end-key": {x.EndBeforeReply, link.wantsEnd}} {
+		lost := want.lose([]byte(key))
+		c := dial(t, x.Addr)
+		c.send("SET kept-key 1\r\n")
+		c.wants("+OK\r\n")
+		c.send("SET " + key + " 1\r\n")
+		want.see(c)
+		wantsClosed(t, lost)
+	}
+	if got, err := redisSays(r.Addr, "EXISTS kept-key reset-key end-key", enough); got != ":3\r\n" {
+		t.Errorf("EXISTS: %q, %v, want all", got, err)
 	}
 }
 

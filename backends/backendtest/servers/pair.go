@@ -153,7 +153,9 @@ func (p *pipe) write() {
 			reset(p.dst)
 			return
 		}
-		p.deliver(next.bytes)
+		if !p.deliver(next.bytes) {
+			return
+		}
 	}
 }
 
@@ -180,19 +182,26 @@ func (p *pipe) hold(next piece) bool {
 	}
 }
 
-// deliver ignores errors: who is gone is seen to be so by the other direction's read.
-func (p *pipe) deliver(b []byte) {
+// deliver tells whether more may follow. It ignores errors: who is gone is seen to be
+// so by the other direction's read.
+func (p *pipe) deliver(b []byte) bool {
 	if p.dir == Requests {
 		p.replies.asked(p.x, b)
 		p.dst.Write(b)
-		return
+		return true
 	}
 	lost, swallowed := p.replies.answered(b)
 	if !swallowed {
 		p.dst.Write(b)
 	}
-	if lost != nil {
-		p.cut()
-		close(lost.happened)
+	if lost == nil {
+		return true
 	}
+	if lost.orderly {
+		p.dst.CloseWrite()
+	} else {
+		p.cut()
+	}
+	close(lost.happened)
+	return false
 }

@@ -104,6 +104,15 @@ func (l link) wantsReset() {
 	}
 }
 
+func (l link) wantsEnd() {
+	l.Helper()
+	l.SetReadDeadline(time.Now().Add(enough))
+	buf := make([]byte, 100)
+	if n, err := l.Conn.Read(buf); !errors.Is(err, io.EOF) {
+		l.Fatalf("got %q, %v, want the end", buf[:n], err)
+	}
+}
+
 // wantsNone says that the server has read nothing.
 func (e echo) wantsNone(t *testing.T) {
 	t.Helper()
