@@ -85,22 +85,11 @@ func (a answer) pairs(i int) map[string]string {
 // It goes through all the names in the database, a thousand at a time, for Redis has
 // no other way; a proxy may not let it.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[backends.Status, error] {
-	return func(yield func(backends.Status, error) bool) {
+	names := func() ([]string, error) {
 		keys, err := s.keys(ctx, prefix)
-		if err != nil {
-			yield(backends.Status{}, s.failed("list", prefix, err))
-			return
-		}
-		for _, key := range keys {
-			status, err := s.Inspect(ctx, key)
-			if err == nil && len(status.Line) == 0 && status.Last == nil {
-				continue // its last claim has died, or was removed
-			}
-			if !yield(status, err) || err != nil {
-				return
-			}
-		}
+		return keys, s.failed("list", prefix, err)
 	}
+	return backends.Each(names, func(key string) (backends.Status, error) { return s.Inspect(ctx, key) })
 }
 
 // keys are the keys that begin with prefix and have records, in order.

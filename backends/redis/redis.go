@@ -2,19 +2,15 @@ package redis
 
 import (
 	"context"
-	"maps"
-	"path/filepath"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
 
 	"flockd/backends"
-	"flockd/backends/certs"
 )
 
 // Store is one client of a Redis.
 type Store struct {
-	url    *backends.URL
 	to     *settings
 	client *redis.Client
 
@@ -34,7 +30,7 @@ func Open(_ context.Context, u *backends.URL) (backends.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{url: u, to: to, client: connect(to)}, nil
+	return &Store{to: to, client: connect(to)}, nil
 }
 
 // Traits: a claim is a record of the server's, which any client can work on and
@@ -42,21 +38,6 @@ func Open(_ context.Context, u *backends.URL) (backends.Backend, error) {
 // no part of a lease is lost to granularity.
 func (s *Store) Traits() backends.Traits {
 	return backends.Traits{Clock: backends.Boottime, Portable: true, Outlives: true}
-}
-
-// Address is the store's URL, with the files that it names in a form that holds in
-// any folder.
-func (s *Store) Address() string {
-	u := *s.url
-	u.Query = maps.Clone(u.Query)
-	for _, option := range append([]string{"password-file"}, certs.Options...) {
-		if file := u.Query.Get(option); file != "" {
-			if absolute, err := filepath.Abs(file); err == nil {
-				u.Query.Set(option, absolute)
-			}
-		}
-	}
-	return u.String()
 }
 
 // Close closes the connections.

@@ -1,7 +1,10 @@
 package redis
 
 import (
+	"bufio"
+	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -68,5 +71,119 @@ func wantTrouble(t testing.TB, err error, text string) {
 	t.Helper()
 	if err == nil || errors.Is(err, backends.ErrRefused) || !strings.Contains(err.Error(), text) {
 		t.Errorf("err = %v, want an ordinary error that says %q", err, text)
+	}
+}
+
+// watch records what clients ask a server for from now on; what scripts do is left out.
+// The function returns it.
+func watch(t testing.TB, addr string) (seen func() []string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	lines := bufio.NewScanner(conn)
+	lines.Buffer(nil, 1<<20) // a script's text
+	next := func() string {
+		conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if !lines.Scan() {
+			t.Fatalf("monitor: %v", lines.Err())
+		}
+		return lines.Text()
+	}
+	conn.Write([]byte("MONITOR\r\n"))
+	if ok := next(); ok != "+OK" {
+		t.Fatal(ok)
+	}
+	return func() (all []string) {
+		marker := backends.NewID()
+		do(t, open(t, "redis://"+addr), "ECHO", marker)
+		for {
+			by, text, _ := strings.Cut(next(), "] ")
+			switch {
+			case strings.Contains(text, marker):
+				return all[:len(all)-1] // less the greeting of who sent the marker
+			case !strings.HasSuffix(by, " lua"):
+				all = append(all, text)
+			}
+		}
+	}
+}
+
+// commands are the names of requests.
+func commands(requests []string) (all []string) {
+	for _, r := range requests {
+		name, _, _ := strings.Cut(strings.TrimPrefix(r, `"`), `"`)
+		all = append(all, strings.ToUpper(name))
+	}
+	return all
+}
+
+func wantCommands(t *testing.T, what string, requests []string, want string) {
+	t.Helper()
+	if got := strings.Join(commands(requests), " "); got != want {
+		t.Errorf("%s asked for %s, want %s", what, got, want)
+	}
+}
+
+// prime makes the server know the scripts.
+func prime(t testing.TB, s *Store) {
+	t.Helper()
+	r := request("prime " + backends.NewID())
+	lease := acquire(t, s, r)
+	renew(t, s, lease)
+	release(t, s, lease)
+	inspect(t, s, r.Key)
+}
+
+func renew(t testing.TB, s *Store, lease backends.Lease) {
+	t.Helper()
+	if _, err := s.Renew(t.Context(), lease); err != nil {
+		t.Fatalf("Renew = %v", err)
+	}
+}
+
+func release(t testing.TB, s *Store, lease backends.Lease) {
+	t.Helper()
+	if err := s.Release(t.Context(), lease.Key, lease.ID, backends.Outcome{}); err != nil {
+		t.Fatalf("Release = %v", err)
+	}
+}
+
+func inspect(t testing.TB, s *Store, key string) backends.Status {
+	t.Helper()
+	status, err := s.Inspect(t.Context(), key)
+	if err != nil {
+		t.Fatalf("Inspect = %v", err)
+	}
+	return status
+}
+
+func held(t testing.TB, s *Store, r backends.Request) *backends.HeldError {
+	t.Helper()
+	var held *backends.HeldError
+	if lease, err := s.Acquire(t.Context(), r); !errors.As(err, &held) {
+		t.Fatalf("Acquire = %+v, %v; want a HeldError", lease, err)
+	}
+	return held
+}
+
+func queue(key string) backends.Request {
+	r := request(key)
+	r.Place = time.Minute
+	return r
+}
+
+func soon(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func isLost(t testing.TB, err error, what string) {
+	t.Helper()
+	if !errors.Is(err, backends.ErrLost) {
+		t.Errorf("%s = %v, want %v", what, err, backends.ErrLost)
 	}
 }

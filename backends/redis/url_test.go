@@ -95,26 +95,6 @@ func TestBadURL(t *testing.T) {
 	}
 }
 
-func TestAddress(t *testing.T) {
-	t.Chdir(t.TempDir())
-	if err := os.WriteFile("password", []byte("hunter2"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	folder, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for url, want := range map[string]string{
-		"redis://h/1?prefix=x":             "redis://h/1?prefix=x",
-		"redis://u:hunter2@h":              "redis://u:***@h",
-		"redis://h?password-file=password": "redis://h?password-file=" + strings.ReplaceAll(folder+"/password", "/", "%2F"),
-	} {
-		if got := open(t, url).Address(); got != want {
-			t.Errorf("%s: %s, want %s", url, got, want)
-		}
-	}
-}
-
 func TestNames(t *testing.T) {
 	t.Parallel()
 	n := names("team:a*")
