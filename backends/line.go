@@ -1,6 +1,9 @@
 package backends
 
-import "time"
+import (
+	"iter"
+	"time"
+)
 
 // State is where a claim stands.
 type State string
@@ -49,6 +52,27 @@ type Status struct {
 	Line        []Claim   `json:"line"`                   // live claims, first in line first
 	Last        *Run      `json:"last,omitempty"`         // the last run that ended; nil: none known
 	LastSuccess *Run      `json:"last_success,omitempty"` // the last run that succeeded; nil: none known
+}
+
+// Each is a [Backend.List] of the keys that names returns: their statuses by inspect,
+// one at a time, without those that have neither a line nor a last run any more.
+func Each(names func() ([]string, error), inspect func(key string) (Status, error)) iter.Seq2[Status, error] {
+	return func(yield func(Status, error) bool) {
+		keys, err := names()
+		if err != nil {
+			yield(Status{}, err)
+			return
+		}
+		for _, key := range keys {
+			status, err := inspect(key)
+			if err == nil && len(status.Line) == 0 && status.Last == nil {
+				continue
+			}
+			if !yield(status, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // Run is one run of a command under a hold, as its release recorded it.

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,6 +191,24 @@ func (u *URL) ReadPassword() (string, error) {
 		return "", BadURL("?password-file=%s is empty", file)
 	}
 	return password, nil
+}
+
+// fileOptions are the options that name files.
+var fileOptions = []string{"password-file", "cacert", "cert", "key"}
+
+// Absolute is the URL in a form that holds in any folder: files that its options name
+// are named by their absolute paths.
+func (u *URL) Absolute() *URL {
+	absolute := *u
+	absolute.Query = maps.Clone(u.Query)
+	for _, option := range fileOptions {
+		if file := u.Query.Get(option); file != "" {
+			if path, err := filepath.Abs(file); err == nil {
+				absolute.Query.Set(option, path)
+			}
+		}
+	}
+	return &absolute
 }
 
 // Prefix is ?prefix=.

@@ -2,6 +2,7 @@ package backends_test
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +127,28 @@ func TestURLOptions(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": 5 * time.Second, "250ms": 250 * time.Millisecond, "0s": 0, "-1s": 0, "5": 5 * time.Second, "0.5": 500 * time.Millisecond, "0": 0, "x": 0} {
 		if got, err := parse("x://h?timeout=" + text).Timeout(); got != want || (err == nil) != (want > 0) {
 			t.Errorf("timeout %q = %v, %v", text, got, err)
+		}
+	}
+}
+
+func TestURLInAnyFolder(t *testing.T) {
+	t.Chdir(t.TempDir())
+	folder, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]string{
+		"redis://h/1?prefix=x":                   "redis://h/1?prefix=x",
+		"redis://u:hunter2@h":                    "redis://u:***@h",
+		"redis://h?password-file=password":       "redis://h?password-file=" + folder + "/password",
+		"etcds://h?cacert=/ca.pem&key=keys/host": "etcds://h?cacert=/ca.pem&key=" + folder + "/keys/host",
+	} {
+		u, err := backends.ParseURL(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.ReplaceAll(u.Absolute().String(), "%2F", "/"); got != want {
+			t.Errorf("%s: %s, want %s", url, got, want)
 		}
 	}
 }

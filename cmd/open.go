@@ -118,7 +118,7 @@ func address(b backends.Backend, u *backends.URL) string {
 			return absolute.String()
 		}
 	}
-	return u.String()
+	return u.Absolute().String()
 }
 
 // completeBackend completes a URL with the schemes of this build.

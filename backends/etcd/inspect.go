@@ -75,22 +75,11 @@ func runOf(answer *pb.ResponseOp) (*backends.Run, error) {
 
 // List implements backends.Backend. Each key's status is as of an instant of its own.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[backends.Status, error] {
-	return func(yield func(backends.Status, error) bool) {
+	names := func() ([]string, error) {
 		keys, err := s.keys(ctx, prefix)
-		if err != nil {
-			yield(backends.Status{}, s.failed("list", prefix, err))
-			return
-		}
-		for _, key := range keys {
-			status, err := s.Inspect(ctx, key)
-			if err == nil && len(status.Line) == 0 && status.Last == nil {
-				continue // its last claim has gone meanwhile
-			}
-			if !yield(status, err) || err != nil {
-				return
-			}
-		}
+		return keys, s.failed("list", prefix, err)
 	}
+	return backends.Each(names, func(key string) (backends.Status, error) { return s.Inspect(ctx, key) })
 }
 
 // keys are flockd's keys that begin with prefix, sorted.

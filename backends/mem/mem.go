@@ -156,17 +156,8 @@ func (s *Store) Inspect(ctx context.Context, key string) (backends.Status, error
 }
 
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[backends.Status, error] {
-	return func(yield func(backends.Status, error) bool) {
-		for _, key := range s.keys(prefix) {
-			status, err := s.Inspect(ctx, key)
-			if err == nil && len(status.Line) == 0 && status.Last == nil {
-				continue
-			}
-			if !yield(status, err) || err != nil {
-				return
-			}
-		}
-	}
+	names := func() ([]string, error) { return s.keys(prefix), nil }
+	return backends.Each(names, func(key string) (backends.Status, error) { return s.Inspect(ctx, key) })
 }
 
 func (s *Store) keys(prefix string) []string {
