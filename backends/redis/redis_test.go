@@ -49,6 +49,33 @@ func acquire(t testing.TB, s *Store, r backends.Request) backends.Lease {
 	return lease
 }
 
+// patience is for what takes a second on an idle machine.
+const patience = 30 * time.Second
+
+// await asks until done says so, and shows what was said last if it never does.
+func await(t testing.TB, what string, done func() (said string, ok bool)) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		said, ok := done()
+		if ok {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s: %s", what, said)
+		}
+	}
+}
+
+// awaitInfo returns when INFO says so. The client is the one from before: a new one
+// would be refused by a replica.
+func awaitInfo(t testing.TB, s *Store, section, line string) {
+	t.Helper()
+	await(t, line, func() (string, bool) {
+		info := do(t, s, "INFO", section).(string)
+		return info, strings.Contains(info, line+"\r\n")
+	})
+}
+
 // do runs one command like a stranger would.
 func do(t testing.TB, s *Store, args ...any) any {
 	t.Helper()
@@ -86,7 +113,7 @@ func watch(t testing.TB, addr string) (seen func() []string) {
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(nil, 1<<20) // a script's text
 	next := func() string {
-		conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		conn.SetReadDeadline(time.Now().Add(patience))
 		if !lines.Scan() {
 			t.Fatalf("monitor: %v", lines.Err())
 		}

@@ -117,8 +117,10 @@ func TestOneSlot(t *testing.T) {
 
 func awaitCluster(t testing.TB, s *Store) {
 	t.Helper()
-	for !strings.Contains(do(t, s, "CLUSTER", "INFO").(string), "cluster_state:ok") {
-	}
+	await(t, "a cluster that is up", func() (string, bool) {
+		info := do(t, s, "CLUSTER", "INFO").(string)
+		return info, strings.Contains(info, "cluster_state:ok")
+	})
 }
 
 // What others keep under our names, and what we can't read, is refused.
