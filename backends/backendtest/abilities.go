@@ -22,7 +22,10 @@ func interfaces(e *env) {
 	if _, ok := backends.As[backends.Ledger](b); ok {
 		found |= Ledgers
 	}
-	if listed := e.h.Has & (Waits | Registers | Ledgers); found != listed {
+	if _, ok := backends.As[backends.Watcher](b); ok {
+		found |= Watches
+	}
+	if listed := e.h.Has & (Waits | Registers | Ledgers | Watches); found != listed {
 		e.Errorf("found %b, but %b is listed", found, listed)
 	}
 }

@@ -51,13 +51,14 @@ const (
 	SlotHolds                       // Mode Slots
 	MinHolds                        // Request.MinHold
 	Dates                           // claims and runs carry the store's times
+	Watches                         // backends.Watcher
 
 	newerRecords // Harness.Newer
 	portable     // Traits.Portable
 )
 
 // All is every ability of a store.
-const All = Waits | Registers | Ledgers | SharedHolds | SlotHolds | MinHolds | Dates
+const All = Waits | Registers | Ledgers | SharedHolds | SlotHolds | MinHolds | Dates | Watches
 
 // A property is one test of the suite.
 type property struct {
@@ -69,7 +70,7 @@ type property struct {
 // properties is the suite, one list a subject.
 var properties = slices.Concat(
 	exclusiveProperties, renewProperties, releaseProperties, tokenProperties,
-	lineProperties, hintProperties, sharedProperties, slotProperties, minHoldProperties,
+	lineProperties, hintProperties, watchProperties, sharedProperties, slotProperties, minHoldProperties,
 	noticeProperties, statusProperties, listProperties, ledgerProperties, registerProperties,
 	keyProperties, recordProperties, raceProperties, abilityProperties,
 )

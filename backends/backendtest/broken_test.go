@@ -26,6 +26,7 @@ type fault struct {
 	inspect  func(s *store, ctx context.Context, key string) (backends.Status, error)
 	list     func(s *store, ctx context.Context, prefix string) iter.Seq2[backends.Status, error]
 	wait     func(s *store, ctx context.Context, held *backends.HeldError) error
+	watch    func(s *store, ctx context.Context, lease backends.Lease) error
 	complete func(s *store, ctx context.Context, lease backends.Lease) error
 	admit    func(s *store, ctx context.Context, resource string, token backends.Token) error
 
@@ -170,6 +171,13 @@ func (s *store) Wait(ctx context.Context, held *backends.HeldError) error {
 		return s.wait(s, ctx, held)
 	}
 	return s.Store.Wait(ctx, held)
+}
+
+func (s *store) Watch(ctx context.Context, lease backends.Lease) error {
+	if s.watch != nil {
+		return s.watch(s, ctx, lease)
+	}
+	return s.Store.Watch(ctx, lease)
 }
 
 func (s *store) Complete(ctx context.Context, lease backends.Lease) error {

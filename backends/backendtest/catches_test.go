@@ -17,7 +17,7 @@ import (
 )
 
 // faults are the broken stores, by what they do.
-var faults = allFaults(holdFaults, lineFaults, recordFaults)
+var faults = allFaults(holdFaults, lineFaults, watchFaults, recordFaults)
 
 func allFaults(maps ...map[string]fault) map[string]fault {
 	all := map[string]fault{}

@@ -227,7 +227,7 @@ func (e *env) is(err, target error, what string) {
 	}
 }
 
-// waiting is a call of Wait that has begun.
+// waiting is a call of Wait or Watch that has begun.
 type waiting struct {
 	e    *env
 	done chan error
@@ -236,37 +236,42 @@ type waiting struct {
 // wait starts to wait after the answer held; the end of the test ends it.
 func (c client) wait(held *backends.HeldError) waiting {
 	waiter, _ := backends.As[backends.Waiter](c.Backend)
+	return c.begin(func(ctx context.Context) error { return waiter.Wait(ctx, held) })
+}
+
+// begin starts a call; the end of the test ends it.
+func (c client) begin(call func(context.Context) error) waiting {
 	ctx, cancel := context.WithCancel(c.e.Context())
 	w := waiting{c.e, make(chan error, 1)}
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		w.done <- waiter.Wait(ctx, held)
+		w.done <- call(ctx)
 	}()
 	c.e.Cleanup(func() { cancel(); <-over })
 	time.Sleep(c.e.h.TTL / 20) // let it begin
 	return w
 }
 
-// returns: Wait must end by itself.
+// returns: the call must end by itself.
 func (w waiting) returns() {
 	w.e.Helper()
 	select {
 	case err := <-w.done:
 		if err != nil {
-			w.e.Errorf("Wait = %v", err)
+			w.e.Errorf("it returned %v", err)
 		}
 	case <-time.After(w.e.patient):
-		w.e.Errorf("Wait has not returned within %v", w.e.patient)
+		w.e.Errorf("it has not returned within %v", w.e.patient)
 	}
 }
 
-// sleepsOn: Wait must not have ended, nor end within a moment.
+// sleepsOn: the call must not have ended, nor end within a moment.
 func (w waiting) sleepsOn(why string) {
 	w.e.Helper()
 	select {
 	case err := <-w.done:
-		w.e.Errorf("Wait = %v, but %s", err, why)
+		w.e.Errorf("it returned %v, but %s", err, why)
 	case <-time.After(w.e.h.TTL / 4):
 	}
 }

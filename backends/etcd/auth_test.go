@@ -127,7 +127,7 @@ func TestUsers(t *testing.T) {
 func usesAll(t testing.TB, s *Store) {
 	t.Helper()
 	req := request(t.(*testing.T))
-	req.MinHold = time.Second
+	req.MinHold = time.Minute
 	lease := acquire(t, s, req)
 	next := another(req)
 	answer := held(t, s, next)

@@ -22,7 +22,8 @@ type record struct {
 // until its lease has.
 type claim struct {
 	backends.Claim
-	lease    backends.Lease // once granted
+	lease    backends.Lease  // once granted
+	told     backends.Notice // by the latest renewal
 	leaseEnd time.Time
 	cool     time.Time // grant plus MinHold
 }

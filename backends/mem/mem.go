@@ -26,6 +26,7 @@ type Store struct {
 var _ interface {
 	backends.Backend
 	backends.Waiter
+	backends.Watcher
 	backends.Register
 	backends.Ledger
 } = (*Store)(nil)
@@ -102,6 +103,7 @@ func (s *Store) Renew(ctx context.Context, lease backends.Lease) (backends.Renew
 		return backends.Renewal{}, backends.ErrLost
 	}
 	c.extend(now, lease.TTL)
+	c.told = c.Notice
 	return backends.Renewal{TTL: lease.TTL, Notice: c.Notice}, nil
 }
 
@@ -140,6 +142,7 @@ func (s *Store) Ask(ctx context.Context, key, id string, notice backends.Notice)
 		return nil
 	}
 	r.line[place].Notice = notice
+	r.moved()
 	return nil
 }
 

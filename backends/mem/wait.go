@@ -93,3 +93,25 @@ func (s *Store) Wait(ctx context.Context, held *backends.HeldError) error {
 		}
 	}
 }
+
+// Watch returns when the hold is gone or has a notice that no renewal has told of. It
+// doesn't return for a lease that runs out.
+func (s *Store) Watch(ctx context.Context, lease backends.Lease) error {
+	for {
+		r, _, err := s.begin(ctx, lease.Key)
+		if err != nil {
+			return err
+		}
+		c, changed := r.holding(lease.ID), r.changed
+		news := c == nil || c.Notice != (backends.Notice{}) && c.Notice != c.told
+		s.mu.Unlock()
+		if news {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
