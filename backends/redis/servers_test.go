@@ -197,7 +197,8 @@ func TestOneServerManyPrefixes(t *testing.T) {
 	}
 }
 
-// A server that speaks something else is no endless wait.
+// A server that speaks something else is no endless wait. It keeps the connection, the
+// end of which would be another thing to complain of.
 func TestNotARedis(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -211,10 +212,11 @@ func TestNotARedis(t *testing.T) {
 			if err != nil {
 				return
 			}
+			defer conn.Close()
 			conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
-			conn.Close()
 		}
 	}()
-	_, err = open(t, "redis://"+listener.Addr().String()).Acquire(t.Context(), request("a"))
-	wantTrouble(t, err, "redis://"+listener.Addr().String())
+	name := "redis://" + listener.Addr().String()
+	_, err = open(t, name).Acquire(t.Context(), request("a"))
+	wantTrouble(t, err, name+": what it says isn't Redis's protocol")
 }
