@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -20,11 +21,12 @@ type link struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 
+	heard atomic.Bool // the server has sent something
+
 	mu       sync.Mutex
 	raw      net.Conn  // nil until connected
 	conn     net.Conn  // raw, or TLS on it
 	deadline time.Time // for connecting
-	heard    bool      // the server has sent something
 }
 
 func newLink(to *settings) *link {
@@ -109,7 +111,9 @@ func (l *link) Read(b []byte) (int, error) {
 		return 0, net.ErrClosed
 	}
 	n, err := conn.Read(b)
-	l.heard = l.heard || n > 0
+	if n > 0 {
+		l.heard.Store(true)
+	}
 	return n, l.failed(err)
 }
 
@@ -118,7 +122,7 @@ func (l *link) failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	return l.to.broken(err, l.heard)
+	return l.to.broken(err, l.heard.Load())
 }
 
 func (l *link) Close() error {
