@@ -68,7 +68,7 @@ func (s *settings) where(u *backends.URL) error {
 func splitHost(u *backends.URL) (host, port string, err error) {
 	switch {
 	case strings.Contains(u.Host, ","):
-		return "", "", backends.BadURL("a %s: URL names one host, the primary, and this one has several", u.Scheme)
+		return "", "", backends.BadURL("the %s: URL names one host, the primary, not several", u.Scheme)
 	case u.Host == "":
 		return "", "", backends.BadURL("the %s: URL has no host: %s://HOST[:PORT][/DB]", u.Scheme, u.Scheme)
 	}
@@ -90,7 +90,7 @@ func (s *settings) socket(u *backends.URL) (err error) {
 		return err
 	}
 	if u.Host != "" || !path.IsAbs(u.Path) {
-		return backends.BadURL("a redis+unix: URL names a socket by its absolute path: redis+unix:///run/redis.sock")
+		return backends.BadURL("the redis+unix: URL names a socket by its absolute path: redis+unix:///run/redis.sock")
 	}
 	s.network, s.address, s.name = "unix", u.Path, "redis+unix://"+u.Path
 	s.db, err = database(u, u.Query.Get("db"))
