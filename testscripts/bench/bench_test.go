@@ -24,8 +24,13 @@ import (
 
 var flockd = flag.String("flockd", "flockd", "the program to measure")
 
-// waiters stand in line in a hand-over.
-const waiters = 20
+const (
+	waiters = 20 // in line in a hand-over
+
+	// So many rounds make a median steady to a few percent, in a minute a store.
+	starts    = 200
+	handOvers = 15
+)
 
 // locker is a program that runs commands under a lock.
 type locker struct {
@@ -38,8 +43,7 @@ type locker struct {
 
 func BenchmarkSQLite(b *testing.B) {
 	dir := b.TempDir()
-	ours := flock(filepath.Join(dir, "flock"))
-	compare(b, program("sqlite://"+dir+"/flockd.db"), ours)
+	compare(b, program("sqlite://"+dir+"/flockd.db"), flock(filepath.Join(dir, "flock")))
 	b.Run("memory", func(b *testing.B) { memory(b, "sqlite://"+dir+"/flockd.db") })
 }
 
@@ -115,18 +119,18 @@ func etcdctl(addr string) locker {
 // compare reports ours beside theirs.
 func compare(b *testing.B, ours, theirs locker) {
 	b.Run("uncontended", func(b *testing.B) {
-		sideBySide(b, 200, ours, theirs, func(l locker) time.Duration { return timed(b, 0, append(l.try("free"), "true")) })
+		sideBySide(b, starts, ours, theirs, func(l locker) time.Duration { return timed(b, 0, append(l.try("free"), "true")) })
 	})
 	if theirs.skipped != 0 {
 		b.Run("skip", func(b *testing.B) {
 			for _, l := range []locker{ours, theirs} {
 				defer hold(b, l.try("held"))()
 			}
-			sideBySide(b, 200, ours, theirs, func(l locker) time.Duration { return timed(b, l.skipped, append(l.try("held"), "true")) })
+			sideBySide(b, starts, ours, theirs, func(l locker) time.Duration { return timed(b, l.skipped, append(l.try("held"), "true")) })
 		})
 	}
 	b.Run(fmt.Sprintf("handover-%d", waiters), func(b *testing.B) {
-		sideBySide(b, 15, ours, theirs, func(l locker) time.Duration { return handOver(b, l) })
+		sideBySide(b, handOvers, ours, theirs, func(l locker) time.Duration { return handOver(b, l) })
 	})
 }
 
@@ -227,8 +231,9 @@ func blocked(file string) (n int, err error) {
 	return n, nil
 }
 
+// await waits for what comes within milliseconds on an idle machine.
 func await(ready func() (bool, error)) error {
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		ok, err := ready()
 		switch {
 		case ok || err != nil:
