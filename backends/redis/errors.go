@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -32,12 +33,19 @@ func (s *Store) failed(op, key string, err error) error {
 	return fmt.Errorf("%s %q: %w", op, key, s.to.classify(about(key, err)))
 }
 
-// scripted is what our scripts say when they can't read a record.
-var scripted = regexp.MustCompile(`flockd-(newer|unreadable|clock) ?(\d*)`)
+// scripted is what our scripts say when they can't read a record. Few runs of the
+// program see an error of a server's, so no pattern is compiled before one does.
+var scripted = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`flockd-(newer|unreadable|clock) ?(\d*)`)
+})
 
 // about turns the errors of our scripts into ours.
 func about(key string, err error) error {
-	m := scripted.FindStringSubmatch(said(err))
+	text := said(err)
+	if text == "" {
+		return err
+	}
+	m := scripted().FindStringSubmatch(text)
 	if m == nil {
 		return err
 	}
@@ -53,11 +61,11 @@ func about(key string, err error) error {
 
 // inScript finds the code of an error that was raised by a command of a script:
 // before version 7, Redis writes it in the middle.
-var inScript = regexp.MustCompile(`(?:^|: -)([A-Z]+) `)
+var inScript = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|: -)([A-Z]+) `) })
 
 // codeOf is the first word of an error of the server's, which says of what kind it is.
 func codeOf(text string) string {
-	all := inScript.FindAllStringSubmatch(text, -1)
+	all := inScript().FindAllStringSubmatch(text, -1)
 	if all == nil {
 		return ""
 	}
@@ -111,8 +119,8 @@ func (s *settings) classifyAnswer(code, text string) error {
 
 // classifyTrouble puts in words what may pass, and what is said without a code.
 func (s *settings) classifyTrouble(code, text string) error {
-	if passing := troubles[code]; passing != "" {
-		return fmt.Errorf("%s %s", s.name, passing)
+	if trouble := passing(code); trouble != "" {
+		return fmt.Errorf("%s %s", s.name, trouble)
 	}
 	switch lower := strings.ToLower(text); {
 	case strings.Contains(lower, "unauthenticated"): // the request is longer than it takes from strangers
@@ -132,14 +140,25 @@ func (s *settings) classifyTrouble(code, text string) error {
 	return fmt.Errorf("%s: %s", s.name, text)
 }
 
-// troubles are states of a server that may pass.
-var troubles = map[string]string{
-	"LOADING":     "is loading its data",
-	"OOM":         "is out of memory (maxmemory)",
-	"MISCONF":     "takes no writes, for it can't save its data (MISCONF)",
-	"NOREPLICAS":  "takes no writes, for it has too few replicas (min-replicas-to-write)",
-	"BUSY":        "is busy with a script",
-	"MASTERDOWN":  "has lost its primary",
-	"CLUSTERDOWN": "is in a cluster that is down",
-	"TRYAGAIN":    "is moving its data",
+// passing is the state that a server with such an error is in, if it may pass; else "".
+func passing(code string) string {
+	switch code {
+	case "LOADING":
+		return "is loading its data"
+	case "OOM":
+		return "is out of memory (maxmemory)"
+	case "MISCONF":
+		return "takes no writes, for it can't save its data (MISCONF)"
+	case "NOREPLICAS":
+		return "takes no writes, for it has too few replicas (min-replicas-to-write)"
+	case "BUSY":
+		return "is busy with a script"
+	case "MASTERDOWN":
+		return "has lost its primary"
+	case "CLUSTERDOWN":
+		return "is in a cluster that is down"
+	case "TRYAGAIN":
+		return "is moving its data"
+	}
+	return ""
 }

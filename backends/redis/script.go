@@ -29,25 +29,30 @@ var (
 )
 
 var (
-	acquireScript = newScript(acquireLua)
-	renewScript   = newScript(renewLua)
-	releaseScript = newScript(releaseLua)
-	askScript     = newScript(askLua)
-	inspectScript = newScript(inspectLua)
+	acquireScript = &script{own: &acquireLua}
+	renewScript   = &script{own: &renewLua}
+	releaseScript = &script{own: &releaseLua}
+	askScript     = &script{own: &askLua}
+	inspectScript = &script{own: &inspectLua}
 )
 
-// script is one operation. The server knows it by its sum, once it has seen it.
+// script is one operation. The server knows it by its sum, once it has seen it. Most
+// runs of the program use few of them or none, so the sum is made when first asked for.
 type script struct {
-	text string
-	sum  func() string
+	own *string
+
+	once  sync.Once
+	known string // the sum, after once
 }
 
-func newScript(own string) *script {
-	text := common + "\n" + own
-	return &script{text, sync.OnceValue(func() string {
-		sum := sha1.Sum([]byte(text))
-		return hex.EncodeToString(sum[:])
-	})}
+func (sc *script) text() string { return common + "\n" + *sc.own }
+
+func (sc *script) sum() string {
+	sc.once.Do(func() {
+		sum := sha1.Sum([]byte(sc.text()))
+		sc.known = hex.EncodeToString(sum[:])
+	})
+	return sc.known
 }
 
 // errNoScript says that the server hasn't seen the script since it was started.
@@ -64,7 +69,7 @@ func (s *Store) run(ctx context.Context, sc *script, key, id string, copies int,
 		a, err = s.request(ctx, 0, func(p redis.Pipeliner) *redis.Cmd { return p.EvalSha(ctx, sc.sum(), keys, args...) })
 	}
 	if errors.Is(err, errNoScript) {
-		a, err = s.request(ctx, copies, func(p redis.Pipeliner) *redis.Cmd { return p.Eval(ctx, sc.text, keys, args...) })
+		a, err = s.request(ctx, copies, func(p redis.Pipeliner) *redis.Cmd { return p.Eval(ctx, sc.text(), keys, args...) })
 	}
 	return a, err
 }
