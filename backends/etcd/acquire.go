@@ -84,7 +84,7 @@ func (a *asking) hurry(ctx context.Context) (backends.Lease, *view, error) {
 	if k.claim == nil || k.claim.State != backends.Waiting || a.MinHold > 0 || !a.prepared(k) {
 		return none, nil, errMoved
 	}
-	t := termFor(a.ID, forHold, a.TTL)
+	t := a.s.termOf(a.ID, forHold, a.TTL)
 	r := k.claim.promoted(t)
 	alone := clientv3.Compare(clientv3.CreateRevision(a.n.line).WithPrefix(), ">", k.claim.create-1)
 	conds := append(a.conds(k.claim), alone)
@@ -96,14 +96,18 @@ func (a *asking) hurry(ctx context.Context) (backends.Lease, *view, error) {
 		v, err := a.n.view(a.Key, resp.Header.Revision, resp.Responses)
 		return none, v, err
 	}
-	a.holds(r, k.claim, t, resp.Header.Revision)
+	c := a.holds(r, k.claim, t, resp.Header.Revision)
+	if a.s.termOf(a.ID, forHold, a.TTL) != t { // there was an election since it was made
+		lease, err := a.extend(ctx, c)
+		return lease, nil, err
+	}
 	ttl, err := a.l.keepAlive(ctx, t.id)
-	return a.lease(k.claim.token(), r.Granted, ttl), nil, movedIfEnded(err)
+	return a.lease(c.token(), r.Granted, ttl), nil, movedIfEnded(err)
 }
 
 // prepared reports whether the lease for a hold is there and won't end soon.
 func (a *asking) prepared(k known) bool {
-	return k.hold == termFor(a.ID, forHold, a.TTL) && time.Since(k.prepared) < a.TTL/2
+	return k.hold == a.s.termOf(a.ID, forHold, a.TTL) && time.Since(k.prepared) < a.TTL/2
 }
 
 // prepare makes the lease for a hold to come, so that the hand-over is a single write. One
@@ -113,7 +117,7 @@ func (a *asking) prepare(ctx context.Context) error {
 	if a.MinHold > 0 || a.TTL < a.Place || a.prepared(a.s.memory.recall(a.ID)) {
 		return nil
 	}
-	t := termFor(a.ID, forHold, a.TTL)
+	t := a.s.termOf(a.ID, forHold, a.TTL)
 	_, err := a.l.last(ctx, t)
 	if err == nil {
 		a.s.memory.note(a.ID, func(k *known) { k.hold, k.prepared = t, time.Now() })
@@ -182,13 +186,13 @@ func (c *claim) unmoved() clientv3.Cmp {
 // enter takes a key that nobody has or waits for.
 func (a *asking) enter(ctx context.Context) (backends.Lease, error) {
 	c := claim{record: a.record(backends.Holding)}
-	return a.hold(ctx, c.promoted(termFor(a.ID, forHold, a.TTL)), nil)
+	return a.hold(ctx, c.promoted(a.s.termOf(a.ID, forHold, a.TTL)), nil)
 }
 
 // promote makes the first in line the holder. Its place in line, which is its
 // token, stays.
 func (a *asking) promote(ctx context.Context, mine *claim) (backends.Lease, error) {
-	return a.hold(ctx, mine.promoted(termFor(a.ID, forHold, a.TTL)), mine)
+	return a.hold(ctx, mine.promoted(a.s.termOf(a.ID, forHold, a.TTL)), mine)
 }
 
 // promoted is the record of a claim that waits, as a holder's.
@@ -229,7 +233,7 @@ func (a *asking) holds(r record, before *claim, t term, rev int64) *claim {
 
 // hold writes the claim r of a holder, in the place of the claim before if there is one.
 func (a *asking) hold(ctx context.Context, r record, before *claim) (backends.Lease, error) {
-	t := termFor(a.ID, forHold, a.TTL)
+	t := a.s.termOf(a.ID, forHold, a.TTL)
 	ttl, err := a.begin(ctx, t)
 	if err != nil {
 		return backends.Lease{}, err
@@ -247,7 +251,10 @@ func (a *asking) hold(ctx context.Context, r record, before *claim) (backends.Le
 		return backends.Lease{}, errMoved
 	}
 	c := a.holds(r, before, t, resp.Header.Revision)
-	return a.lease(c.token(), r.Granted, ttl), cooled(ctx)
+	if err := cooled(ctx); err != nil || a.s.termOf(a.ID, forHold, a.TTL) == t {
+		return a.lease(c.token(), r.Granted, ttl), err
+	}
+	return a.extend(ctx, c) // there was an election meanwhile
 }
 
 // begin makes the lease of a hold last from now, whether it was prepared or not.
@@ -307,7 +314,7 @@ func (a *asking) extend(ctx context.Context, mine *claim) (backends.Lease, error
 
 // join takes the last place in line, and returns the line with it.
 func (a *asking) join(ctx context.Context) (*view, error) {
-	t := termFor(a.ID, forPlace, a.Place)
+	t := a.s.termOf(a.ID, forPlace, a.Place)
 	prepared := make(chan error, 1)
 	go func() { prepared <- a.prepare(ctx) }()
 	_, err := a.l.last(ctx, t)
@@ -335,7 +342,7 @@ func (a *asking) stay(ctx context.Context, mine *claim) error {
 	if a.Place == 0 {
 		return nil
 	}
-	t := termFor(a.ID, forPlace, a.Place)
+	t := a.s.termOf(a.ID, forPlace, a.Place)
 	a.s.memory.saw(mine)
 	if err := a.prepare(ctx); err != nil {
 		return err

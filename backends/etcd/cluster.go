@@ -23,6 +23,7 @@ type cluster struct {
 	user      string
 	password  string
 	options   []grpc.DialOption // for tests
+	raft      raftTerm
 
 	mu     sync.Mutex
 	link   *link  // nil: none is open
@@ -95,7 +96,7 @@ func (c *cluster) race(ctx context.Context, first int) (*link, error) {
 	}
 	results := make(chan result)
 	start := func(endpoint string) {
-		l, err := dial(ctx, endpoint, c.tls, c.options...)
+		l, err := dial(ctx, endpoint, c.tls, &c.raft, c.options...)
 		select {
 		case results <- result{l, err}:
 		case <-ctx.Done():

@@ -64,7 +64,7 @@ func TestDatabaseFull(t *testing.T) {
 		}
 	}
 	// A request that hangs since before the release finds no lease to write under.
-	if _, err := (&link{leases: leases(t, s)}).keepAlive(t.Context(), termFor(req.ID, forHold, req.TTL).id); err == nil {
+	if _, err := (&link{leases: leases(t, s)}).keepAlive(t.Context(), s.termOf(req.ID, forHold, req.TTL).id); err == nil {
 		t.Error("the lease is still there")
 	}
 }

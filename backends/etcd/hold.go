@@ -26,9 +26,9 @@ func (s *Store) Renew(ctx context.Context, lease backends.Lease) (backends.Renew
 
 // prove makes a hold last ttl from now, and proves it. The server extends a lease
 // whose claim was deleted, so the claim is read after that. It writes
-// only where the TTL isn't what it was.
+// only where the TTL isn't what it was, or after an election.
 func (s *Store) prove(ctx context.Context, l *link, key, id string, token backends.Token, ttl time.Duration) (*claim, time.Duration, error) {
-	t := termFor(id, forHold, ttl)
+	t := s.termOf(id, forHold, ttl)
 	lasts, ended := l.keepAlive(ctx, t.id)
 	if ended != nil && !errors.Is(ended, rpctypes.ErrLeaseNotFound) {
 		return nil, 0, ended
@@ -46,8 +46,14 @@ func (s *Store) prove(ctx context.Context, l *link, key, id string, token backen
 		return nil, 0, backends.ErrLost
 	case mine.lease == t.id && ended != nil: // it is on its way out
 		return nil, 0, ended
-	case mine.lease != t.id:
-		lasts, err = s.move(ctx, l, mine, t)
+	}
+	if now := s.termOf(id, forHold, ttl); mine.lease != now.id {
+		if mine.lease != t.id {
+			_, err = l.keepAlive(ctx, mine.lease) // one that has ended is not revived
+		}
+		if err == nil {
+			lasts, err = s.move(ctx, l, mine, now)
+		}
 		return mine, lasts, err
 	}
 	s.memory.saw(mine)

@@ -35,6 +35,7 @@ type link struct {
 	leases  pb.LeaseClient
 	watches pb.WatchClient
 	told    chan struct{} // closed when the member has told its version, or failed to
+	raft    *raftTerm
 }
 
 // The server bears no more than one ping in 5 s. With one in 10 s while a watch is open,
@@ -50,9 +51,9 @@ var quiet = sync.OnceFunc(func() {
 })
 
 // dial connects to an endpoint. The member has answered by then.
-func dial(ctx context.Context, endpoint string, config *tls.Config, options ...grpc.DialOption) (*link, error) {
+func dial(ctx context.Context, endpoint string, config *tls.Config, raft *raftTerm, options ...grpc.DialOption) (*link, error) {
 	quiet()
-	l := &link{endpoint: endpoint, told: make(chan struct{})}
+	l := &link{endpoint: endpoint, told: make(chan struct{}), raft: raft}
 	var failed atomic.Pointer[error]
 	dialer := func(ctx context.Context, _ string) (net.Conn, error) {
 		w, err := dialWire(ctx, endpoint, config)
@@ -90,7 +91,7 @@ func (l *link) why(ctx context.Context, config *tls.Config, dialling *error, err
 	w := l.wire.Load()
 	switch {
 	case dialling != nil && config != nil && errors.Is(*dialling, io.EOF): // etcd hangs up on what isn't HTTP
-		plain, err := dial(ctx, l.endpoint, nil)
+		plain, err := dial(ctx, l.endpoint, nil, l.raft)
 		if err != nil {
 			return *dialling
 		}
@@ -139,7 +140,18 @@ func (l *link) close() {
 // txn is one transaction: then if all of conds hold, otherwise otherwise.
 func (l *link) txn(ctx context.Context, conds []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
 	resp, err := l.kv.Txn(ctx).If(conds...).Then(then...).Else(otherwise...).Commit()
+	if err == nil {
+		l.raft.heard(resp.Header.RaftTerm)
+	}
 	return resp, clean(ctx, err)
+}
+
+// raftTerm is the latest Raft term that a client has heard of; it grows with each election.
+type raftTerm struct{ atomic.Uint64 }
+
+func (r *raftTerm) heard(term uint64) {
+	for before := r.Load(); term > before && !r.CompareAndSwap(before, term); before = r.Load() {
+	}
 }
 
 // clean makes gRPC's error one of etcd's or of ctx, where it is.

@@ -54,6 +54,18 @@ func termFor(id string, p purpose, d time.Duration) term {
 	return term{leaseID(id, string(p), seconds), seconds}
 }
 
+// termOf is the lease of a claim that waits or holds. Its ID is also made from the Raft term
+// that the members are in, as far as this client has heard.
+//
+// A leader that stood still for longer than a lease, while another was elected
+// and renewed it, finds it ended when it goes on, and revokes it before it has learnt
+// that it leads no more; the others do as it says. A lease that was
+// made after the election is none that it knows. So whoever hears of a new Raft term moves
+// its claim under such a lease before it takes it for extended.
+func (s *Store) termOf(id string, p purpose, d time.Duration) term {
+	return termFor(id, purpose(fmt.Sprintf("%s %d", p, s.cluster.raft.Load())), d)
+}
+
 // runsKept is how long a last-run record is kept: 100 days, and the week in
 // which all runs share one lease.
 const runsKept = 107 * 24 * time.Hour

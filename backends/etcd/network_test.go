@@ -34,7 +34,8 @@ func TestLostReplies(t *testing.T) {
 		for _, lost := range []string{"look", "lease", "place", "join", "grant", "renew", "proof", "read", "end", "nothing"} {
 			t.Run(lost+map[bool]string{true: " of a waiter"}[waits], func(t *testing.T) {
 				req := another(request(t))
-				place, hold := termFor(req.ID, forPlace, req.Place), termFor(req.ID, forHold, req.TTL)
+				line(t, s, req.Key) // it hears of the Raft term, which its leases are made from
+				place, hold := s.termOf(req.ID, forPlace, req.Place), s.termOf(req.ID, forHold, req.TTL)
 				var happened <-chan struct{}
 				lose := func(request string, match []byte) {
 					if lost == request {

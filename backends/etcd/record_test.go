@@ -141,6 +141,25 @@ func TestMinHoldOfAWaiter(t *testing.T) {
 	}
 }
 
+// The place of the first in line is kept by asking also while a MinHold is in front.
+func TestPlaceIsKeptBehindAMinHold(t *testing.T) {
+	t.Parallel()
+	_, url := server(t)
+	s, req := open(t, url), request(t)
+	req.MinHold = time.Minute
+	release(t, s, acquire(t, s, req))
+	next := another(req)
+	next.Place, next.MinHold = 2*time.Second, 0
+	held(t, s, next)
+	for began := time.Now(); time.Since(began) < 2*next.Place; time.Sleep(next.Place / 8) {
+		held(t, s, next)
+	}
+	claims := do(t, s, clientv3.OpGet(s.names(req.Key).line+next.ID)).Responses[0]
+	if found := kvs(claims); len(found) != 1 || found[0].Version != 1 {
+		t.Errorf("%v, want the place that was taken first", found)
+	}
+}
+
 // Runs of a week share a lease, which lasts for a hundred days at least.
 func TestRunsAreForgotten(t *testing.T) {
 	t.Parallel()
@@ -155,7 +174,7 @@ func TestRunsAreForgotten(t *testing.T) {
 	n := s.names(req.Key)
 	resp := do(t, s, clientv3.OpGet(n.last), clientv3.OpGet(n.success), clientv3.OpGet(n.ended+req.ID))
 	want := int64(runsTerm("flockd", time.Now()).id)
-	for i, lease := range []int64{want, want, int64(termFor(req.ID, forHold, req.TTL).id)} {
+	for i, lease := range []int64{want, want, int64(s.termOf(req.ID, forHold, req.TTL).id)} {
 		if found := kvs(resp.Responses[i]); len(found) != 1 || found[0].Lease != lease {
 			t.Errorf("%v, want it under lease %x", found, lease)
 		}
