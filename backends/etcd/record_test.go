@@ -151,12 +151,32 @@ func TestPlaceIsKeptBehindAMinHold(t *testing.T) {
 	next := another(req)
 	next.Place, next.MinHold = 2*time.Second, 0
 	held(t, s, next)
+	place := func() int64 {
+		found := kvs(do(t, s, clientv3.OpGet(s.names(req.Key).line + next.ID)).Responses[0])
+		if len(found) != 1 {
+			t.Fatal("the place is gone")
+		}
+		return found[0].CreateRevision
+	}
+	first := place()
 	for began := time.Now(); time.Since(began) < 2*next.Place; time.Sleep(next.Place / 8) {
 		held(t, s, next)
 	}
-	claims := do(t, s, clientv3.OpGet(s.names(req.Key).line+next.ID)).Responses[0]
-	if found := kvs(claims); len(found) != 1 || found[0].Version != 1 {
-		t.Errorf("%v, want the place that was taken first", found)
+	if last := place(); last != first {
+		t.Errorf("place %d, want %d, which was taken first", last, first)
+	}
+}
+
+// One whose hold has ended doesn't get into the line behind its own MinHold.
+func TestAskingBehindOnesOwnMinHold(t *testing.T) {
+	t.Parallel()
+	_, url := server(t)
+	s, req := open(t, url), another(request(t))
+	req.MinHold = time.Minute
+	acquire(t, s, req)
+	do(t, s, clientv3.OpDelete(s.names(req.Key).line+req.ID)) // as the end of its lease does
+	if _, err := s.Acquire(within(t), req); !errors.Is(err, backends.ErrLost) {
+		t.Errorf("Acquire = %v", err)
 	}
 }
 

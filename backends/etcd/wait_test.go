@@ -37,6 +37,26 @@ func TestWaitAfterCompaction(t *testing.T) {
 	wait(t, s, answer)
 }
 
+// The one in front may have given up, with the holder still there.
+func TestWokenTooEarly(t *testing.T) {
+	t.Parallel()
+	_, url := server(t)
+	s, other, req := open(t, url), open(t, url), request(t)
+	lease := acquire(t, other, req)
+	gives, next := another(req), another(req)
+	held(t, other, gives)
+	answer := held(t, s, next)
+	release(t, other, backends.Lease{Key: gives.Key, ID: gives.ID})
+	wait(t, s, answer)
+	answer = held(t, s, next)
+	if len(answer.Holders) != 1 || answer.Holders[0].ID != lease.ID || answer.Ahead != 0 {
+		t.Errorf("%+v, want it held by %s", answer, lease.ID)
+	}
+	release(t, other, lease)
+	wait(t, s, answer)
+	renew(t, s, acquire(t, s, next))
+}
+
 // watching is a call of Watch that has begun.
 func watching(t testing.TB, s *Store, lease backends.Lease) (done chan error, cancel context.CancelFunc) {
 	ctx, cancel := context.WithCancel(within(t))
