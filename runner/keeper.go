@@ -37,6 +37,9 @@ func (e *LostError) Unwrap() error { return e.Err }
 
 func (e *LostError) Is(target error) bool { return target == backends.ErrLost }
 
+// watchAfter spares a short command the cost of a watch, which is a tenth of its run.
+const watchAfter = 100 * time.Millisecond
+
 // watchFloorMax bounds what a store costs whose hints come for nothing: at most
 // one renewal in this time, as if it had none.
 const watchFloorMax = renewAtMost
@@ -90,6 +93,7 @@ func keep(ctx context.Context, k *keeper, timing Timing, sent time.Duration) (en
 // watch asks for a renewal whenever the store says that there is something to
 // hear. A store that says so for nothing, or can't watch, is asked less and less.
 func (k *keeper) watch(ctx context.Context, watcher backends.Watcher) {
+	pause(ctx, watchAfter)
 	for floor := hintFloorMin; ctx.Err() == nil; floor = min(2*floor, watchFloorMax) {
 		began := k.clock()
 		lease := k.lease
