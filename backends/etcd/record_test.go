@@ -152,7 +152,7 @@ func TestPlaceIsKeptBehindAMinHold(t *testing.T) {
 	next.Place, next.MinHold = 2*time.Second, 0
 	held(t, s, next)
 	place := func() int64 {
-		found := kvs(do(t, s, clientv3.OpGet(s.names(req.Key).line + next.ID)).Responses[0])
+		found := kvs(do(t, s, clientv3.OpGet(s.names(req.Key).line+next.ID)).Responses[0])
 		if len(found) != 1 {
 			t.Fatal("the place is gone")
 		}
