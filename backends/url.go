@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -220,10 +219,10 @@ func (u *URL) Timeout() (time.Duration, error) {
 	if text == "" {
 		return DefaultTimeout, nil
 	}
-	if _, err := strconv.ParseFloat(text, 64); err == nil {
-		text += "s"
-	}
 	d, err := time.ParseDuration(text)
+	if err != nil {
+		d, err = time.ParseDuration(text + "s")
+	}
 	if err != nil || d <= 0 {
 		return 0, BadURL("?timeout=%s is not a duration such as 5s", text)
 	}

@@ -16,6 +16,27 @@ const (
 	releaseAtLeast = time.Second // a lease that is over is released for the record of its run
 )
 
+// applied tells whether a release whose answer was lost has ended the hold: it recorded
+// the run in the same step. It returns nil if so, lost if not, and why it can't
+// tell. Where nothing ran it doesn't matter.
+func applied(ctx context.Context, b backends.Backend, lease backends.Lease, outcome backends.Outcome, lost error) error {
+	if outcome == (backends.Outcome{}) {
+		return nil
+	}
+	var status backends.Status
+	err := within(ctx, askAtMost, func(ctx context.Context) (err error) {
+		status, err = b.Inspect(ctx, lease.Key)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case status.Last != nil && status.Last.Token == lease.Token:
+		return nil
+	}
+	return lost
+}
+
 // release gives the lease back, trying for as long as it could last. It returns
 // backends.ErrLost if the hold was gone already.
 func release(ctx context.Context, b backends.Backend, lease backends.Lease, outcome backends.Outcome, left time.Duration, log *slog.Logger) error {
@@ -28,10 +49,10 @@ func release(ctx context.Context, b backends.Backend, lease backends.Lease, outc
 		err := within(ctx, askAtMost, func(ctx context.Context) error {
 			return b.Release(ctx, lease.Key, lease.ID, outcome)
 		})
-		switch {
-		case err == nil, tried && errors.Is(err, backends.ErrLost):
-			return nil
-		case errors.Is(err, backends.ErrLost):
+		if tried && errors.Is(err, backends.ErrLost) {
+			err = applied(ctx, b, lease, outcome, err)
+		}
+		if err == nil || errors.Is(err, backends.ErrLost) {
 			return err
 		}
 		tried = true

@@ -192,6 +192,27 @@ func TestReleaseWhoseReplyWasLost(t *testing.T) {
 	})
 }
 
+// A hold that was gone before its release isn't taken for one that the release has
+// ended because its first try came to nothing.
+func TestReleaseOfALostHoldThatIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		tried := 0
+		f := &faulty{Backend: b, release: func(ctx context.Context, key, id string, o backends.Outcome) error {
+			if tried++; tried == 1 {
+				if err := b.Ask(ctx, key, id, backends.Notice{Kind: backends.Break, Force: true}); err != nil {
+					t.Error(err)
+				}
+				return errors.New("connection refused")
+			}
+			return b.Release(ctx, key, id, o)
+		}}
+		if r, _ := runFake(t, Options{Backend: f}, newFake(), sec); r.Class != Lost || tried != 2 {
+			t.Errorf("got %+v, %d releases", r, tried)
+		}
+	})
+}
+
 func TestReleaseThatHangsIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := mem.New()

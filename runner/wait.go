@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -52,7 +53,8 @@ type line struct {
 	silent  time.Duration       // since when the store owes an answer
 	claimed bool                // the store has or may have a claim of ours
 	held    *backends.HeldError // the last answer, if it was that
-	why     error               // why the last question got no answer
+	why     error               // why the last question got no answer; nil: it got one
+	open    bool                // the last question may be granted yet
 	backoff time.Duration
 	floor   time.Duration
 }
@@ -72,7 +74,7 @@ func acquire(ctx context.Context, o *Options, clock func() time.Duration) (grant
 		if r.Class == Unavailable {
 			limit = attemptFloor // it has been silent for long enough
 		}
-		l.leave(ctx, limit)
+		l.leave(ctx, limit, r.Class)
 	}
 	return g, r
 }
@@ -132,7 +134,7 @@ func (l *line) judge(ctx context.Context, err error) Result {
 	var grace *GraceError
 	switch {
 	case ctx.Err() != nil:
-		l.claimed = true // the question in flight may be granted yet
+		l.claimed, l.open = true, true
 		return interrupted(ctx)
 	case errors.As(err, &l.held):
 		return l.taken()
@@ -143,15 +145,19 @@ func (l *line) judge(ctx context.Context, err error) Result {
 	case errors.Is(err, backends.ErrRefused), errors.Is(err, backends.ErrLost):
 		return Result{Class: Unavailable, Err: err}
 	}
-	l.claimed = true
+	l.claimed, l.open = true, true
+	level := slog.LevelDebug
+	if l.why == nil && l.o.Wait != 0 { // whoever waits long is told why, once
+		level = slog.LevelWarn
+	}
 	l.why = telling(l.why, err)
-	l.o.Log.Debug("no answer from the store", "key", l.o.Request.Key, "err", err)
+	l.o.Log.Log(context.Background(), level, "no answer from the store, asking again", "key", l.o.Request.Key, "err", err)
 	return Result{}
 }
 
 // taken says whether to wait for those who are in the way.
 func (l *line) taken() Result {
-	l.backoff = backoffMin
+	l.backoff, l.why, l.open = backoffMin, nil, false
 	if l.o.Wait == 0 {
 		return Result{Class: Skipped, Held: l.held}
 	}
@@ -228,14 +234,21 @@ func (l *line) backOff(ctx context.Context) {
 	pause(ctx, min(d, l.patienceLeft()))
 }
 
-// leave gives the claim up, known or not.
-func (l *line) leave(ctx context.Context, limit time.Duration) {
+// leave gives the claim up, known or not. Who is interrupted is told if it may come back;
+// where the store is unavailable that is said anyway.
+func (l *line) leave(ctx context.Context, limit time.Duration, why Class) {
 	err := within(context.WithoutCancel(ctx), limit, func(ctx context.Context) error {
 		return l.o.Backend.Release(ctx, l.o.Request.Key, l.o.Request.ID, backends.Outcome{})
 	})
-	if err != nil && !errors.Is(err, backends.ErrLost) {
-		l.o.Log.Debug("the place in line is left to expire", "key", l.o.Request.Key, "err", err)
+	if err == nil || errors.Is(err, backends.ErrLost) {
+		return
 	}
+	if l.open && why == Interrupted {
+		l.o.Log.Warn("the store did not answer: the key may yet be granted to this run, and stay taken until that lease expires",
+			"key", l.o.Request.Key, "ttl", l.o.Request.TTL, "err", err)
+		return
+	}
+	l.o.Log.Debug("the place in line is left to expire", "key", l.o.Request.Key, "err", err)
 }
 
 // heed ends the context on the first signal that ends a process which waits;
