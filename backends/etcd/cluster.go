@@ -26,10 +26,11 @@ type cluster struct {
 	raft      raftTerm
 
 	mu     sync.Mutex
-	link   *link  // nil: none is open
-	next   int    // the endpoint to connect to first
-	token  string // that proves the user; empty: none yet
-	open   bool   // the cluster asks nobody for a user
+	early  *dialling // nil: taken, or there was none
+	link   *link     // nil: none is open
+	next   int       // the endpoint to connect to first
+	token  string    // that proves the user; empty: none yet
+	open   bool      // the cluster asks nobody for a user
 	caveat string
 }
 
@@ -44,15 +45,38 @@ func newCluster(endpoints []string, config *tls.Config, user, password string) *
 // before that is tried at the same time.
 const stagger = 250 * time.Millisecond
 
+// dialling is a connection that is made before somebody asks for it.
+type dialling struct {
+	done chan struct{}
+	link *link
+	err  error
+}
+
+// hasten begins to connect, for the first who asks. It must be called before anybody does.
+func (c *cluster) hasten(limit time.Duration) {
+	d := &dialling{done: make(chan struct{})}
+	c.early = d
+	first := c.next
+	go func() {
+		defer close(d.done)
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		d.link, d.err = c.race(ctx, first)
+	}()
+}
+
 // connected is the open connection, or a new one.
 func (c *cluster) connected(ctx context.Context) (*link, error) {
 	c.mu.Lock()
-	l, first := c.link, c.next
+	l, early, first := c.link, c.early, c.next
+	c.early = nil
 	c.mu.Unlock()
-	if l != nil && l.usable() {
+	switch {
+	case early != nil:
+		return c.await(ctx, early)
+	case l != nil && l.usable():
 		return l, nil
-	}
-	if l != nil {
+	case l != nil:
 		c.drop(l)
 		return c.connected(ctx)
 	}
@@ -61,6 +85,22 @@ func (c *cluster) connected(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	return c.keep(l), nil
+}
+
+// await is the connection that was begun early. Where ctx ends first it is left to the next.
+func (c *cluster) await(ctx context.Context, early *dialling) (*link, error) {
+	select {
+	case <-early.done:
+	case <-ctx.Done():
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.early = early
+		return nil, unreachable([]error{ctx.Err()})
+	}
+	if early.err != nil {
+		return nil, early.err
+	}
+	return c.keep(early.link), nil
 }
 
 // keep makes l the open connection, unless another caller was faster.
@@ -147,6 +187,14 @@ func (c *cluster) close() {
 	if c.link != nil {
 		c.link.conn.Close()
 		c.link = nil
+	}
+	if early := c.early; early != nil {
+		c.early = nil
+		go func() {
+			if <-early.done; early.link != nil {
+				early.link.close()
+			}
+		}()
 	}
 }
 

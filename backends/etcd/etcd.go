@@ -26,9 +26,19 @@ var _ interface {
 	backends.Watcher
 } = (*Store)(nil)
 
-// Open reads etcd://[USER:PASSWORD@]HOST[:PORT],…[/PREFIX], etcds: for TLS. It
-// connects with the first request.
+// Open reads etcd://[USER:PASSWORD@]HOST[:PORT],…[/PREFIX], etcds: for TLS. It begins
+// to connect, and leaves it to the first request to say whether that succeeds.
 func Open(_ context.Context, u *backends.URL) (backends.Backend, error) {
+	s, err := newStore(u)
+	if err != nil {
+		return nil, err
+	}
+	go warm()
+	s.cluster.hasten(s.timeout)
+	return s, nil
+}
+
+func newStore(u *backends.URL) (*Store, error) {
 	options := []string{"password-file"}
 	var config *tls.Config
 	var err error

@@ -19,12 +19,12 @@ func open(t testing.TB, url string) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Open(t.Context(), u)
+	s, err := newStore(u)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { b.Close() })
-	return b.(*Store)
+	t.Cleanup(func() { s.Close() })
+	return s
 }
 
 // server is an etcd of the test's own, and its URL.

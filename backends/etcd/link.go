@@ -43,6 +43,11 @@ type link struct {
 // otherwise silent until the next renewal.
 var pings = keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}
 
+const (
+	window = 1 << 20 // bears the line of a key with thousands of waiters
+	buffer = 4 << 10 // bears most requests and answers; larger ones take several goes
+)
+
 // quiet keeps gRPC's own log off stderr, unless its user has asked for it.
 var quiet = sync.OnceFunc(func() {
 	if os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL") == "" {
@@ -69,6 +74,9 @@ func dial(ctx context.Context, endpoint string, config *tls.Config, raft *raftTe
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // TLS is the wire's
 		grpc.WithDisableServiceConfig(), grpc.WithIdleTimeout(0), grpc.WithUserAgent("flockd"),
 		grpc.WithKeepaliveParams(pings),
+		// Windows that don't move cost no pings to find out how fast the way is.
+		grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
+		grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer),
 	}, options...)
 	conn, err := grpc.NewClient("passthrough:///"+endpoint, options...)
 	if err != nil {

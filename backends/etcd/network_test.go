@@ -285,3 +285,46 @@ func TestLateRequests(t *testing.T) {
 		})
 	}
 }
+
+// Open begins to connect, and whoever asks first gets that connection.
+func TestOpenConnectsEarly(t *testing.T) {
+	t.Parallel()
+	p, _ := server(t)
+	x := servers.Proxy(t, p.Addr)
+	s := opened(t, "etcd://"+x.Addr)
+	<-s.cluster.early.done
+	if release(t, s, acquire(t, s, request(t))); x.Accepted() != 1 {
+		t.Errorf("%d connections, not one", x.Accepted())
+	}
+}
+
+// An early connection that comes to nothing costs no more than the first try.
+func TestEarlyConnectionFails(t *testing.T) {
+	t.Parallel()
+	p, _ := server(t)
+	x := servers.Proxy(t, p.Addr)
+	x.Stall(servers.Replies)
+	s := opened(t, "etcd://"+x.Addr)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := s.Acquire(ctx, request(t)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Acquire = %v", err)
+	}
+	x.Pass(servers.Replies)
+	acquire(t, s, request(t))
+}
+
+// opened is a store as others open it.
+func opened(t testing.TB, url string) *Store {
+	t.Helper()
+	u, err := backends.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Open(t.Context(), u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b.(*Store)
+}
