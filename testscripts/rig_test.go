@@ -61,8 +61,8 @@ func etcdOf(name string, v servers.Version) store {
 		start: func(t testing.TB) *servers.Process { return servers.Etcd(t, v) },
 		url:   func(addrs ...string) string { return "etcd://" + strings.Join(addrs, ",") },
 		wipe:  func(r *rig) { r.etcdctl(r.server, "del", "--prefix", "") },
-		lose: map[string]string{ // what is written or read by the step
-			"grant": `"state":"holding"`, "renewal": "/line/k/", "release": `"sign":`,
+		lose: map[string]string{ // what is written or read by the step; a watch of the claim has a longer request
+			"grant": `"state":"holding"`, "renewal": "\n0\n.flockd/line/k/", "release": `"sign":`,
 		},
 		late: 5 * time.Second,
 	}
