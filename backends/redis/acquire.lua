@@ -24,7 +24,8 @@ local function join()
 end
 
 local function token()
-  local last = tonumber(redis.call('HGET', KEYS[4], 'token')) or 0
+  local last = tonumber(redis.call('HGET', KEYS[4], 'token'))
+  if not (last and last > -math.huge and last < math.huge) then last = 0 end -- tonumber reads 'nan' and 'inf' too
   local next = math.max(last + 1, now)
   if next >= 9007199254740992 then error('flockd-clock') end -- 2^53: larger numbers aren't exact
   return text(next)

@@ -160,6 +160,18 @@ func TestForeignRecords(t *testing.T) {
 	wantRefused(t, err, "record version 2")
 }
 
+// A token that isn't a number is none.
+func TestTokenByHand(t *testing.T) {
+	t.Parallel()
+	s := open(t, "redis://"+servers.Redis(t).Addr)
+	for _, token := range []string{"nan", "-nan", "inf", "-inf", "", "x"} {
+		lease := acquire(t, s, request("a"))
+		release(t, s, lease)
+		do(t, s, "HSET", s.to.prefix.part("a", "key"), "token", token)
+		release(t, s, grows(t, s, lease))
+	}
+}
+
 // The dead are not counted.
 func TestDeadWaitersAreNotCounted(t *testing.T) {
 	t.Parallel()
