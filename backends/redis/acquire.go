@@ -37,6 +37,7 @@ func (s *Store) acquire(ctx context.Context, req backends.Request) (lease backen
 	case "lost":
 		return lease, backends.ErrLost
 	case "granted":
+		s.deafen() // a hold waits for nothing
 		return backends.Lease{
 			Key: req.Key, ID: req.ID, Token: backends.Token(parseMicros(a.text(1))), Mode: req.Mode, TTL: req.TTL,
 			Granted: parseMicros(a.text(2)).time(),

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 
@@ -17,14 +18,16 @@ import (
 // few more where some don't answer.
 const connections = 100
 
-// buffer holds a record with room to spare; more is read in several goes.
-const buffer = 4096
+const (
+	readBuffer  = 4096  // holds a record with room to spare; more is read in several goes
+	writeBuffer = 16384 // holds a request, of which the script is some 7 KB, so that it is sent at once
+)
 
 // connect makes a client, which connects with its first request. It asks for the old
 // protocol, RESP2, which every proxy knows: there is nothing that the new one would
 // give us. It repeats nothing by itself: a release that was repeated unseen would be
 // answered with "lost".
-func connect(s *settings) *redis.Client {
+func connect(s *server) *redis.Client {
 	logging.Disable() // flockd alone writes to stderr
 	client := redis.NewClient(&redis.Options{
 		Addr:     s.address,
@@ -41,8 +44,8 @@ func connect(s *settings) *redis.Client {
 		PoolSize:         connections,
 		ConnMaxIdleTime:  -1, // by the wall clock; one that the server has closed is seen to be
 		PipelinePoolSize: -1, // pipelines share the connection that is there
-		ReadBufferSize:   buffer,
-		WriteBufferSize:  buffer,
+		ReadBufferSize:   readBuffer,
+		WriteBufferSize:  writeBuffer,
 
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
@@ -53,8 +56,9 @@ func connect(s *settings) *redis.Client {
 
 // greeting reads the answer to HELLO, the first request of each connection, which
 // tells without a further request whether this is a primary. What a proxy or an
-// older server refuses to tell is found out by the first write.
-type greeting struct{ to *settings }
+// older server refuses to tell is found out by the first write. To such a one go-redis
+// sends AUTH, if there is a password.
+type greeting struct{ to *server }
 
 func (greeting) DialHook(next redis.DialHook) redis.DialHook { return next }
 
@@ -65,13 +69,20 @@ func (greeting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 func (g greeting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if cmd.Name() != "hello" {
-			return err
+		switch cmd.Name() {
+		case "hello":
+			if err != nil {
+				return g.turnedAway(err)
+			}
+			if said, ok := cmd.(*redis.MapStringInterfaceCmd); ok {
+				return g.welcome(said.Val())
+			}
+		case "auth":
+			if err != nil {
+				return setupError{g.to.shutOut(err)}
+			}
 		}
-		if said, ok := cmd.(*redis.MapStringInterfaceCmd); ok && err == nil {
-			return g.welcome(said.Val())
-		}
-		return g.turnedAway(err)
+		return err
 	}
 }
 
@@ -91,11 +102,31 @@ func (g greeting) welcome(said map[string]any) error {
 // a password it takes no request as long as ours.
 func (g greeting) turnedAway(err error) error {
 	text := said(err)
-	switch code := codeOf(text); {
-	case code == "NOAUTH", code == "WRONGPASS", code == "DENIED", strings.Contains(text, "max number of clients"):
-		return setupError{g.to.classify(err)}
+	switch code, _, _ := strings.Cut(text, " "); {
+	case text == "", code == "NOAUTH", code == "WRONGPASS", code == "DENIED", strings.HasPrefix(text, tooMany):
+		return setupError{g.to.shutOut(err)}
 	}
-	return err // it knows no HELLO
+	return err // it knows no HELLO; go-redis drops the text
+}
+
+// tooMany is what Redis says to a client that is one too many.
+const tooMany = "ERR max number of clients"
+
+// shutOut judges an error of HELLO or AUTH. Some servers repeat in it what they were
+// sent, and that was the password: so nothing of it is ever shown.
+func (s *server) shutOut(err error) error {
+	text := said(err)
+	code, _, _ := strings.Cut(text, " ")
+	switch {
+	case text == "":
+		return s.classify(err)
+	case code == "NOAUTH", code == "WRONGPASS", code == "DENIED", passing(code) != "",
+		strings.HasPrefix(text, tooMany), strings.HasPrefix(text, "ERR AUTH <password> called without any password configured"):
+		return s.classifyAnswer(code, text) // in words of ours
+	case strings.HasPrefix(strings.ToLower(text), "err unknown command"):
+		return backends.Refuse("leave the password out if the server wants none", "%s knows no AUTH", s.name)
+	}
+	return fmt.Errorf("%s refuses HELLO and AUTH", s.name)
 }
 
 // setupError carries an error through go-redis, which takes one layer off what comes
@@ -113,6 +144,10 @@ func said(err error) string {
 	return ""
 }
 
-func (s *settings) replica() error {
+// replica is final for a server that has never been a primary to us.
+func (s *server) replica() error {
+	if s.served.Load() {
+		return fmt.Errorf("%s is a replica now", s.name)
+	}
 	return backends.Refuse("name its primary", "%s is a replica", s.name)
 }

@@ -75,7 +75,7 @@ func codeOf(text string) string {
 const rightsHint = "docs/stores.md has the ACL line that flockd needs"
 
 // classify turns the errors of go-redis into ours. What may pass is an ordinary error.
-func (s *settings) classify(err error) error {
+func (s *server) classify(err error) error {
 	var link *linkError
 	switch {
 	case errors.As(err, &link) && link.hint != "":
@@ -90,21 +90,28 @@ func (s *settings) classify(err error) error {
 	switch text := said(err); {
 	case text != "":
 		return s.classifyAnswer(codeOf(text), text)
-	case strings.HasPrefix(err.Error(), "redis: can't parse"):
+	case notRedis(err):
 		return s.fault(err, "what it says isn't Redis's protocol")
 	}
 	return err
 }
 
+// notRedis tells whether err is go-redis's word for what it can't read. That quotes
+// what the server sent, which may be what we had sent to it.
+func notRedis(err error) bool {
+	var number *strconv.NumError
+	return errors.As(err, &number) || strings.HasPrefix(err.Error(), "redis: ") && !errors.Is(err, redis.ErrPoolTimeout)
+}
+
 // classifyAnswer judges an error that the server sent.
-func (s *settings) classifyAnswer(code, text string) error {
+func (s *server) classifyAnswer(code, text string) error {
 	switch code {
 	case "WRONGPASS":
 		return backends.Refuse("", "%s refuses the user or password", s.name)
 	case "NOAUTH":
 		return backends.Refuse("give a password in the URL or by ?password-file=", "%s wants a password", s.name)
 	case "NOPERM":
-		return backends.Refuse(rightsHint, "%s: the user lacks a right: %s", s.name, text)
+		return backends.Refuse(rightsHint, "%s: the user lacks a right: %s", s.name, s.quote(text))
 	case "READONLY":
 		return s.replica()
 	case "MOVED", "ASK", "CROSSSLOT":
@@ -118,7 +125,7 @@ func (s *settings) classifyAnswer(code, text string) error {
 }
 
 // classifyTrouble puts in words what may pass, and what is said without a code.
-func (s *settings) classifyTrouble(code, text string) error {
+func (s *server) classifyTrouble(code, text string) error {
 	if trouble := passing(code); trouble != "" {
 		return fmt.Errorf("%s %s", s.name, trouble)
 	}
@@ -130,14 +137,15 @@ func (s *settings) classifyTrouble(code, text string) error {
 	case strings.Contains(lower, "db index is out of range"), strings.Contains(lower, "invalid db index"):
 		return backends.Refuse("", "%s has no database %d", s.name, s.db)
 	case strings.Contains(lower, "unknown command"):
-		return backends.Refuse("", "%s doesn't know a command that flockd needs: %s", s.name, text)
+		text, _, _ = strings.Cut(text, ", with args") // the script's text
+		return backends.Refuse("", "%s doesn't know a command that flockd needs: %s", s.name, s.quote(text))
 	case strings.Contains(lower, "can't run this command"), strings.Contains(lower, "acl failure"),
 		strings.Contains(lower, "can't access at least one of the keys"):
-		return backends.Refuse(rightsHint, "%s: the user lacks a right: %s", s.name, text)
+		return backends.Refuse(rightsHint, "%s: the user lacks a right: %s", s.name, s.quote(text))
 	case strings.Contains(lower, "called without any password configured"):
 		return backends.Refuse("leave the password out of the URL", "%s has no password", s.name)
 	}
-	return fmt.Errorf("%s: %s", s.name, text)
+	return fmt.Errorf("%s: %s", s.name, s.quote(text))
 }
 
 // passing is the state that a server with such an error is in, if it may pass; else "".

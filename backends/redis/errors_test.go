@@ -21,7 +21,7 @@ var _ redis.Error = answerError("")
 // What can't be brought about with one server of this version.
 func TestClassify(t *testing.T) {
 	t.Parallel()
-	s := &settings{name: "redis://h:6379"}
+	s := &server{settings: &settings{name: "redis://h:6379"}}
 	for text, want := range map[string]struct {
 		refused bool
 		says    string
@@ -34,7 +34,7 @@ func TestClassify(t *testing.T) {
 		"DENIED Redis is running in protected mode because":                                                    {true, "protected mode"},
 		"BUSY Redis is busy running a script. You can only":                                                    {false, "busy with a script"},
 		"ERR max number of clients reached":                                                                    {false, "all the clients"},
-		"ERR unknown command 'evalsha'":                                                                        {true, "doesn't know a command"},
+		"ERR unknown command 'eval'":                                                                           {true, "doesn't know a command"},
 		"ERR AUTH <password> called without any password configured for the default user. Are you":             {true, "has no password"},
 		"ERR something new": {false, "ERR something new"},
 		"ERR Error running script (call to f_0a1b): @user_script:17: flockd-newer 3": {true, "record version 3"},
@@ -44,5 +44,9 @@ func TestClassify(t *testing.T) {
 		if errors.Is(err, backends.ErrRefused) != want.refused || !strings.Contains(err.Error(), want.says) {
 			t.Errorf("%s: %v, refused %v", text, err, errors.Is(err, backends.ErrRefused))
 		}
+	}
+	s.served.Store(true) // it was a primary
+	for _, err := range []error{s.classify(answerError("READONLY You can't")), (greeting{s}).welcome(map[string]any{"role": "replica"})} {
+		wantTrouble(t, err, "is a replica now")
 	}
 }

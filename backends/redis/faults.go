@@ -23,18 +23,18 @@ func (e *linkError) Error() string { return e.text }
 
 func (e *linkError) Is(target error) bool { return errors.Is(e.cause, target) }
 
-func (s *settings) fault(cause error, format string, args ...any) *linkError {
+func (s *server) fault(cause error, format string, args ...any) *linkError {
 	return &linkError{text: s.name + ": " + fmt.Sprintf(format, args...), cause: cause}
 }
 
-func (s *settings) misfit(cause error, hint, format string, args ...any) *linkError {
+func (s *server) misfit(cause error, hint, format string, args ...any) *linkError {
 	e := s.fault(cause, format, args...)
 	e.hint = hint
 	return e
 }
 
 // unreachable says why there is no connection.
-func (s *settings) unreachable(err error) error {
+func (s *server) unreachable(err error) error {
 	var dns *net.DNSError
 	switch {
 	case late(err):
@@ -46,7 +46,7 @@ func (s *settings) unreachable(err error) error {
 }
 
 // handshakeFailed says why there is no TLS on a connection.
-func (s *settings) handshakeFailed(err error) error {
+func (s *server) handshakeFailed(err error) error {
 	var header tls.RecordHeaderError
 	var certificate *tls.CertificateVerificationError
 	switch {
@@ -56,6 +56,8 @@ func (s *settings) handshakeFailed(err error) error {
 		return s.misfit(err, "?cacert= names the authority to trust", "%v", certificate.Err)
 	case refusedByPeer(err):
 		return s.certificateRefused(err)
+	case late(err) && s.served.Load():
+		return s.fault(context.DeadlineExceeded, "no answer to TLS in time")
 	case late(err):
 		return s.fault(context.DeadlineExceeded, "no answer to TLS in time: does it speak TLS? if not, use redis://")
 	}
@@ -64,7 +66,7 @@ func (s *settings) handshakeFailed(err error) error {
 
 // broken says what happened to a connection; heard tells whether the server had ever
 // said something on it.
-func (s *settings) broken(err error, heard bool) error {
+func (s *server) broken(err error, heard bool) error {
 	switch {
 	case late(err):
 		return s.fault(context.DeadlineExceeded, "no answer in time")
@@ -72,6 +74,8 @@ func (s *settings) broken(err error, heard bool) error {
 		return s.certificateRefused(err)
 	case heard || errors.Is(err, net.ErrClosed):
 		return s.fault(err, "lost the connection: %v", bare(err))
+	case s.served.Load(): // a proxy that has no server at the moment, say
+		return s.fault(err, "it closed the connection without an answer")
 	case s.tls != nil: // its reason may have been lost with the connection
 		return s.fault(err, "it closed the connection without an answer: does it want a certificate? ?cert= and ?key= name one")
 	case s.network == "tcp":
@@ -87,7 +91,7 @@ func refusedByPeer(err error) bool {
 	return errors.As(err, &op) && op.Op == "remote error"
 }
 
-func (s *settings) certificateRefused(err error) error {
+func (s *server) certificateRefused(err error) error {
 	return s.misfit(err, "?cert= and ?key= name the certificate to show", "it refuses our TLS: %v", bare(err))
 }
 

@@ -16,7 +16,7 @@ import (
 // background and for as long as it likes, and its pool has no failures to connect to
 // count: after some of them it would stop trying.
 type link struct {
-	to *settings
+	to *server
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -29,7 +29,7 @@ type link struct {
 	deadline time.Time // for connecting
 }
 
-func newLink(to *settings) *link {
+func newLink(to *server) *link {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &link{to: to, ctx: ctx, cancel: cancel}
 }
@@ -170,7 +170,7 @@ func (l *link) LocalAddr() net.Addr  { return place{l.to} }
 func (l *link) RemoteAddr() net.Addr { return place{l.to} }
 
 // place is the server's address.
-type place struct{ to *settings }
+type place struct{ to *server }
 
 func (p place) Network() string { return p.to.network }
 func (p place) String() string  { return p.to.address }

@@ -3,15 +3,26 @@ package redis
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
 	"flockd/backends"
 )
 
+// server is what a Store knows of the server that it talks to.
+type server struct {
+	*settings
+
+	// served is set once a script has been answered. From then on, what would
+	// otherwise show that the URL names a wrong server is something that has happened
+	// to the right one, and may pass: a failover behind the same address, for one.
+	served atomic.Bool
+}
+
 // Store is one client of a Redis.
 type Store struct {
-	to     *settings
+	to     *server
 	client *redis.Client
 
 	mu     sync.Mutex
@@ -26,10 +37,11 @@ var _ interface {
 
 // Open reads the URL. The first request connects.
 func Open(_ context.Context, u *backends.URL) (backends.Backend, error) {
-	to, err := read(u)
+	settings, err := read(u)
 	if err != nil {
 		return nil, err
 	}
+	to := &server{settings: settings}
 	return &Store{to: to, client: connect(to)}, nil
 }
 
@@ -43,10 +55,8 @@ func (s *Store) Traits() backends.Traits {
 // Close closes the connections.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, ear := range s.ears {
-		ear.Close()
-	}
-	s.ears, s.closed = nil, true
+	s.closed = true
+	s.mu.Unlock()
+	s.deafen()
 	return s.client.Close()
 }

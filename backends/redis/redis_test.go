@@ -154,16 +154,6 @@ func wantCommands(t *testing.T, what string, requests []string, want string) {
 	}
 }
 
-// prime makes the server know the scripts.
-func prime(t testing.TB, s *Store) {
-	t.Helper()
-	r := request("prime " + backends.NewID())
-	lease := acquire(t, s, r)
-	renew(t, s, lease)
-	release(t, s, lease)
-	inspect(t, s, r.Key)
-}
-
 func renew(t testing.TB, s *Store, lease backends.Lease) {
 	t.Helper()
 	if _, err := s.Renew(t.Context(), lease); err != nil {

@@ -2,77 +2,34 @@ package redis
 
 import (
 	"context"
-	"crypto/sha1"
 	_ "embed" // the scripts
-	"encoding/hex"
 	"errors"
-	"strings"
-	"sync"
+	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
+//go:embed common.lua
+var common string
+
+// script is one operation: what is its own, which follows common.lua.
+type script string
+
 var (
-	//go:embed common.lua
-	common string
 	//go:embed acquire.lua
-	acquireLua string
+	acquireScript script
 	//go:embed renew.lua
-	renewLua string
+	renewScript script
 	//go:embed release.lua
-	releaseLua string
+	releaseScript script
 	//go:embed ask.lua
-	askLua string
+	askScript script
 	//go:embed inspect.lua
-	inspectLua string
+	inspectScript script
 )
 
-var (
-	acquireScript = &script{own: &acquireLua}
-	renewScript   = &script{own: &renewLua}
-	releaseScript = &script{own: &releaseLua}
-	askScript     = &script{own: &askLua}
-	inspectScript = &script{own: &inspectLua}
-)
-
-// script is one operation. The server knows it by its sum, once it has seen it. Most
-// runs of the program use few of them or none, so the sum is made when first asked for.
-type script struct {
-	own *string
-
-	once  sync.Once
-	known string // the sum, after once
-}
-
-func (sc *script) text() string { return common + "\n" + *sc.own }
-
-func (sc *script) sum() string {
-	sc.once.Do(func() {
-		sum := sha1.Sum([]byte(sc.text()))
-		sc.known = hex.EncodeToString(sum[:])
-	})
-	return sc.known
-}
-
-// errNoScript says that the server hasn't seen the script since it was started.
-var errNoScript = errors.New("unknown script")
-
-// run runs the script for the claim id of key, on one connection. With copies it
-// then waits until so many replicas have what was written by it.
-func (s *Store) run(ctx context.Context, sc *script, key, id string, copies int, args ...any) (answer, error) {
-	keys := s.to.prefix.keys(key, id)
-	args = append([]any{id, version}, args...)
-	err := errNoScript
-	var a answer
-	if copies == 0 { // else the waiting would follow a script that is unknown, too
-		a, err = s.request(ctx, 0, func(p redis.Pipeliner) *redis.Cmd { return p.EvalSha(ctx, sc.sum(), keys, args...) })
-	}
-	if errors.Is(err, errNoScript) {
-		a, err = s.request(ctx, copies, func(p redis.Pipeliner) *redis.Cmd { return p.Eval(ctx, sc.text(), keys, args...) })
-	}
-	return a, err
-}
+func (sc script) text() string { return common + "\n" + string(sc) }
 
 // answer is a script's, and how many replicas have it.
 type answer struct {
@@ -80,17 +37,26 @@ type answer struct {
 	copies int
 }
 
-// request makes one trip to the server. It ends with ctx: at once when that is
-// cancelled, and at its deadline with what was found out by then.
-func (s *Store) request(ctx context.Context, copies int, eval func(redis.Pipeliner) *redis.Cmd) (answer, error) {
+// run runs the script for the claim id of key, in one trip to the server. With copies
+// it then waits until so many replicas have what was written by it. The text is sent
+// each time: a server that was restarted knows none, and a second trip to tell it may
+// cost a renewal its lease. run ends with ctx: at once when that is cancelled, and at
+// its deadline with what was found out by then.
+func (s *Store) run(ctx context.Context, sc script, key, id string, copies int, args ...any) (answer, error) {
 	type outcome struct {
 		answer
 		error
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		a, err := s.trip(ctx, copies, eval)
-		done <- outcome{a, err}
+		var o outcome
+		defer func() {
+			if fault := recover(); fault != nil {
+				o.error = fmt.Errorf("internal fault: %v", fault) // of the client's library: the outcome is unknown
+			}
+			done <- o
+		}()
+		o.answer, o.error = s.trip(ctx, sc, s.to.prefix.keys(key, id), copies, append([]any{id, version}, args...))
 	}()
 	select {
 	case o := <-done:
@@ -104,24 +70,22 @@ func (s *Store) request(ctx context.Context, copies int, eval func(redis.Pipelin
 	return o.answer, o.error
 }
 
-func (s *Store) trip(ctx context.Context, copies int, eval func(redis.Pipeliner) *redis.Cmd) (a answer, err error) {
+func (s *Store) trip(ctx context.Context, sc script, keys []string, copies int, args []any) (a answer, err error) {
 	p := s.client.Pipeline()
-	cmd := eval(p)
+	cmd := p.Eval(ctx, sc.text(), keys, args...)
 	var wait *redis.Cmd
 	if copies > 0 {
 		wait = p.Do(ctx, "WAIT", copies, s.waitFor(ctx).Milliseconds())
 	}
 	_, failed := p.Exec(ctx) // what fails before the requests are sent is said here alone
-	switch err = cmd.Err(); {
-	case strings.HasPrefix(said(err), "NOSCRIPT"):
-		return a, errNoScript
-	case err == nil && failed != nil && cmd.Val() == nil:
-		err = failed
+	if cmd.Err() == nil && failed != nil && cmd.Val() == nil {
+		return a, failed
 	}
-	if err != nil {
+	if a.values, err = cmd.Slice(); err != nil {
 		return a, err
 	}
-	if a.values, err = cmd.Slice(); err == nil && wait != nil {
+	s.to.served.Store(true)
+	if wait != nil {
 		a.copies, err = wait.Int()
 	}
 	return a, err

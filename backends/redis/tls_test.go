@@ -105,5 +105,12 @@ func TestTLSConnectionsThatBreak(t *testing.T) {
 	renew(t, s, lease)
 	x.Stall(servers.Replies)
 	_, err = open(t, "rediss://"+x.Addr+"?timeout=300ms&cacert="+a.File).Acquire(t.Context(), request("b"))
+	wantTrouble(t, err, "no answer to TLS in time: does it speak TLS?")
+	_, err = s.Renew(soon(t, 300*time.Millisecond), lease)
+	wantTrouble(t, err, "no answer in time")
+	_, err = s.Renew(soon(t, 300*time.Millisecond), lease)
 	wantTrouble(t, err, "no answer to TLS in time")
+	if strings.Contains(err.Error(), "does it") { // it did
+		t.Errorf("Renew = %v", err)
+	}
 }

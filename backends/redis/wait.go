@@ -55,12 +55,23 @@ func (s *Store) Wait(ctx context.Context, held *backends.HeldError) error {
 		if span <= 0 {
 			break
 		}
-		if rang, err := s.listen(ctx, list, span); rang || err != nil {
+		rang, err := s.listen(ctx, s.ear(), list, span)
+		if s.mayPass(ctx, err) { // a ring that came meanwhile is kept
+			rang, err = s.listen(ctx, connect(s.to), list, listening(ctx))
+		}
+		if rang || err != nil {
 			return s.failed("wait for", held.Key, err)
 		}
 	}
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+// mayPass tells whether another listening, on a new connection, may fare better than
+// the one that ended with err: the connection was closed, or the server's role has
+// changed. A server that doesn't let us listen never will.
+func (s *Store) mayPass(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() == nil && !errors.Is(s.to.classify(err), backends.ErrRefused)
 }
 
 // listening is how long to listen so that the server ends it before ctx does; 0 or
@@ -76,8 +87,7 @@ func listening(ctx context.Context) time.Duration {
 // listen reports whether the bell has rung within span. A listening that was left
 // alone would take the next ring of the same waiter, so when ctx ends its connection
 // does, and with that the server's part in it.
-func (s *Store) listen(ctx context.Context, list bell, span time.Duration) (rang bool, err error) {
-	ear := s.ear()
+func (s *Store) listen(ctx context.Context, ear *redis.Client, list bell, span time.Duration) (rang bool, err error) {
 	stop := context.AfterFunc(ctx, func() { ear.Close() })
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), span+s.to.timeout)
 	defer cancel()
@@ -119,4 +129,14 @@ func (s *Store) keep(ear *redis.Client) {
 		return
 	}
 	s.ears = append(s.ears, ear)
+}
+
+// deafen closes the ears that nobody listens with.
+func (s *Store) deafen() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ear := range s.ears {
+		ear.Close()
+	}
+	s.ears = nil
 }

@@ -1,0 +1,115 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"flockd/backends/backendtest/servers"
+)
+
+// hears starts a Wait, has its listening broken, and wants it to hear the ring after.
+func hears(t testing.TB, url, addr string, breaks func(direct *Store)) {
+	t.Helper()
+	holder, waiter, direct := open(t, url), open(t, url), open(t, "redis://"+addr)
+	lease := acquire(t, holder, request("a"))
+	place := queue("a")
+	answer := held(t, waiter, place)
+	over := make(chan error, 1)
+	go func() { over <- waiter.Wait(soon(t, patience), answer) }()
+	awaitInfo(t, direct, "clients", "blocked_clients:1")
+	breaks(direct)
+	awaitListening(t, direct, over)
+	release(t, holder, lease)
+	if err := <-over; err != nil {
+		t.Errorf("Wait = %v", err)
+	}
+	acquire(t, waiter, place)
+}
+
+// awaitListening returns when somebody listens, unless the Wait is over.
+func awaitListening(t testing.TB, direct *Store, over <-chan error) {
+	t.Helper()
+	await(t, "another listening", func() (string, bool) {
+		select {
+		case err := <-over:
+			t.Fatalf("Wait = %v, and was deaf", err)
+		default:
+		}
+		info := do(t, direct, "INFO", "clients").(string)
+		return info, strings.Contains(info, "blocked_clients:1\r\n")
+	})
+}
+
+// listener is the number of the client that listens.
+func listener(t testing.TB, direct *Store) (id string) {
+	t.Helper()
+	for _, line := range strings.Split(do(t, direct, "CLIENT", "LIST").(string), "\n") {
+		if strings.Contains(line, "cmd=blpop") {
+			id, _, _ = strings.Cut(strings.TrimPrefix(line, "id="), " ")
+		}
+	}
+	if id == "" {
+		t.Fatal("nobody listens")
+	}
+	return id
+}
+
+// A listening that breaks is taken up again at once.
+func TestWaitOutlastsItsConnection(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	t.Run("ended", func(t *testing.T) {
+		hears(t, "redis://"+server.Addr, server.Addr, func(direct *Store) {
+			do(t, direct, "CLIENT", "KILL", "ID", listener(t, direct))
+		})
+	})
+	t.Run("unblocked", func(t *testing.T) {
+		hears(t, "redis://"+server.Addr+"?prefix=b", server.Addr, func(direct *Store) {
+			do(t, direct, "CLIENT", "UNBLOCK", listener(t, direct), "ERROR")
+		})
+	})
+	t.Run("twice", func(t *testing.T) {
+		x := servers.Proxy(t, server.Addr)
+		s, direct := open(t, "redis://"+x.Addr+"?prefix=c"), open(t, "redis://"+server.Addr)
+		acquire(t, s, request("a"))
+		answer := held(t, s, queue("a"))
+		over := make(chan error, 1)
+		go func() { over <- s.Wait(soon(t, patience), answer) }()
+		awaitInfo(t, direct, "clients", "blocked_clients:1")
+		x.Refuse(true)
+		x.Cut()
+		wantTrouble(t, <-over, "connection refused")
+	})
+}
+
+// Where nobody may listen, one attempt tells.
+func TestWaitIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	x := servers.Proxy(t, servers.Redis(t, "--rename-command", "BLPOP", "").Addr)
+	s := open(t, "redis://"+x.Addr)
+	acquire(t, s, request("a"))
+	wantRefused(t, s.Wait(t.Context(), held(t, s, queue("a"))), "doesn't know a command")
+	if n := x.Accepted(); n != 2 {
+		t.Errorf("%d connections, want one to ask and one to listen", n)
+	}
+}
+
+// The connection for listening is closed with the grant: a hold may last for days.
+func TestGrantClosesTheEars(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	holder, waiter := open(t, "redis://"+server.Addr), open(t, "redis://"+server.Addr)
+	lease := acquire(t, holder, request("a"))
+	place := queue("a")
+	answer := held(t, waiter, place)
+	if err := waiter.Wait(soon(t, 300*time.Millisecond), answer); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Wait = %v, want no ring", err)
+	}
+	awaitInfo(t, holder, "clients", "connected_clients:3")
+	release(t, holder, lease)
+	acquire(t, waiter, place)
+	awaitInfo(t, holder, "clients", "connected_clients:2")
+}
