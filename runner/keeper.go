@@ -37,7 +37,8 @@ func (e *LostError) Unwrap() error { return e.Err }
 
 func (e *LostError) Is(target error) bool { return target == backends.ErrLost }
 
-// watchAfter spares a short command the cost of a watch, which is a tenth of its run.
+// watchAfter spares a command that is over sooner the cost of a watch: with etcd some
+// 4 % of the processor time that a run of true takes.
 const watchAfter = 100 * time.Millisecond
 
 // watchFloorMax bounds what a store costs whose hints come for nothing: at most
@@ -200,6 +201,9 @@ func (k *keeper) drop() {
 
 func (k *keeper) answered(sent time.Duration, a answer[backends.Renewal]) {
 	t, now := k.read(), k.clock()
+	if a.err == nil && a.value.TTL <= 0 {
+		a.err = fmt.Errorf("the store renewed for %v", a.value.TTL) // a fault of its driver
+	}
 	if a.err != nil {
 		k.failed(t, a.err, now)
 		return
@@ -232,7 +236,7 @@ func (k *keeper) failed(t term, err error, now time.Duration) {
 // retimed follows a store that grants another TTL than before. A grace that
 // doesn't fit any more is shortened: the lease comes first.
 func (k *keeper) retimed(t term, ttl time.Duration) term {
-	if ttl == k.ttl || ttl <= 0 {
+	if ttl == k.ttl {
 		return t
 	}
 	k.log.Warn("the store changed the TTL", "key", k.lease.Key, "was", k.ttl, "ttl", ttl)

@@ -18,8 +18,10 @@ const (
 
 // applied tells whether a release whose answer was lost has ended the hold: it recorded
 // the run in the same step. It returns nil if so, lost if not, and why it can't
-// tell. Where nothing ran it doesn't matter.
-func applied(ctx context.Context, b backends.Backend, lease backends.Lease, outcome backends.Outcome, lost error) error {
+// tell. Where another has run since, its record is all there is: then the release is
+// believed to have been in time if the lease could be trusted. Where nothing ran it
+// doesn't matter.
+func applied(ctx context.Context, b backends.Backend, lease backends.Lease, outcome backends.Outcome, trusted bool, lost error) error {
 	if outcome == (backends.Outcome{}) {
 		return nil
 	}
@@ -31,7 +33,7 @@ func applied(ctx context.Context, b backends.Backend, lease backends.Lease, outc
 	switch {
 	case err != nil:
 		return err
-	case status.Last != nil && status.Last.Token == lease.Token:
+	case status.Last != nil && (status.Last.Token == lease.Token || status.Last.Token > lease.Token && trusted):
 		return nil
 	}
 	return lost
@@ -50,7 +52,7 @@ func release(ctx context.Context, b backends.Backend, lease backends.Lease, outc
 			return b.Release(ctx, lease.Key, lease.ID, outcome)
 		})
 		if tried && errors.Is(err, backends.ErrLost) {
-			err = applied(ctx, b, lease, outcome, err)
+			err = applied(ctx, b, lease, outcome, left > time.Since(began), err)
 		}
 		if err == nil || errors.Is(err, backends.ErrLost) {
 			return err

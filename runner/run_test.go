@@ -213,6 +213,29 @@ func TestReleaseOfALostHoldThatIsTriedAgain(t *testing.T) {
 	})
 }
 
+// A release that was applied, and after which another has run before it was answered,
+// isn't taken for a loss.
+func TestReleaseWhoseReplyWasLostBeforeAnotherRan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		tried := 0
+		f := &faulty{Backend: b, release: func(ctx context.Context, key, id string, o backends.Outcome) error {
+			err := b.Release(ctx, key, id, o)
+			if tried++; tried == 1 {
+				next := hold(t, b, "next")
+				if err := b.Release(ctx, next.Key, next.ID, o); err != nil {
+					t.Error(err)
+				}
+				return errors.New("connection reset")
+			}
+			return err
+		}}
+		if r, _ := runFake(t, Options{Backend: f}, newFake(), sec); r.Class != Finished || tried != 2 {
+			t.Errorf("got %+v, %d releases", r, tried)
+		}
+	})
+}
+
 func TestReleaseThatHangsIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := mem.New()

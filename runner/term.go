@@ -86,7 +86,7 @@ func (t term) renewed(sent time.Duration, jitter float64) term {
 	return t
 }
 
-// hinted moves the next renewal forward to now.
+// hinted moves the next renewal forward to now. A renewal that is in flight is left alone.
 func (t term) hinted(now time.Duration) term {
 	if !t.asking {
 		t.next = min(t.next, now)

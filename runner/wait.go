@@ -234,8 +234,8 @@ func (l *line) backOff(ctx context.Context) {
 	pause(ctx, min(d, l.patienceLeft()))
 }
 
-// leave gives the claim up, known or not. Who is interrupted is told if it may come back;
-// where the store is unavailable that is said anyway.
+// leave gives the claim up, known or not. An interrupted run is told that the key may yet
+// be granted to it; where the store is unavailable that is said anyway.
 func (l *line) leave(ctx context.Context, limit time.Duration, why Class) {
 	err := within(context.WithoutCancel(ctx), limit, func(ctx context.Context) error {
 		return l.o.Backend.Release(ctx, l.o.Request.Key, l.o.Request.ID, backends.Outcome{})

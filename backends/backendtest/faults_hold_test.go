@@ -107,6 +107,15 @@ var holdFaults = map[string]fault{
 			return renewal, err
 		},
 	},
+	"extends only for the client that asked": {
+		caught: "AnotherClientsRenewalExtends",
+		renew: func(s *store, ctx context.Context, lease backends.Lease) (backends.Renewal, error) {
+			if s.knows(lease.ID).client != s.client && s.state(ctx, lease.Key, lease.ID) == backends.Holding {
+				return backends.Renewal{TTL: lease.TTL}, nil
+			}
+			return s.Store.Renew(ctx, lease)
+		},
+	},
 	"revives what nobody took": {
 		caught: "RenewAfterTheEndIsLost",
 		renew: func(s *store, ctx context.Context, lease backends.Lease) (backends.Renewal, error) {

@@ -12,6 +12,7 @@ var renewProperties = []property{
 	{name: "RenewAfterAnotherTookItIsLost", test: renewAfterTaken},
 	{name: "RenewNeverInserts", test: renewInserts},
 	{name: "RenewOfAPlaceIsLost", test: renewPlace},
+	{name: "AnotherClientsRenewalExtends", needs: portable, test: renewAnother},
 }
 
 func renewExtends(e *env) {
@@ -58,4 +59,18 @@ func renewPlace(e *env) {
 	b.held(req)
 	lease.ID = req.ID
 	b.renewIsLost(lease)
+}
+
+// A client that has asked the store for nothing yet extends a hold like any other.
+func renewAnother(e *env) {
+	a, b, c := e.trio()
+	lease := a.grant(a.brief())
+	time.Sleep(lease.TTL / 2)
+	start := time.Now()
+	renewal := b.renew(lease)
+	if renewal.TTL != lease.TTL {
+		e.Errorf("renewed for %v, want %v", renewal.TTL, lease.TTL)
+	}
+	_, at := c.untilGranted(c.request())
+	e.notBefore(start, b.Traits().Trusted(renewal.TTL), at, "granted to another")
 }

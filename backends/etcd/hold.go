@@ -47,13 +47,13 @@ func (s *Store) prove(ctx context.Context, l *link, key, id string, token backen
 	case mine.lease == t.id && ended != nil: // it is on its way out
 		return nil, 0, ended
 	}
+	if mine.lease != t.id { // another lease was extended, or none; and one that has ended is not revived
+		if lasts, err = l.keepAlive(ctx, mine.lease); err != nil {
+			return nil, 0, err
+		}
+	}
 	if now := s.termOf(id, forHold, ttl); mine.lease != now.id {
-		if mine.lease != t.id {
-			_, err = l.keepAlive(ctx, mine.lease) // one that has ended is not revived
-		}
-		if err == nil {
-			lasts, err = s.move(ctx, l, mine, now)
-		}
+		lasts, err = s.move(ctx, l, mine, now)
 		return mine, lasts, err
 	}
 	s.memory.saw(mine)
