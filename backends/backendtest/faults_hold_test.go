@@ -102,8 +102,10 @@ var holdFaults = map[string]fault{
 		caught: "RenewExtends",
 		renew: func(s *store, ctx context.Context, lease backends.Lease) (backends.Renewal, error) {
 			renewal, err := s.Store.Renew(ctx, lease)
-			lease.TTL /= 2
-			s.Store.Renew(ctx, lease)
+			if s.knows(lease.ID).client == s.client {
+				lease.TTL /= 2
+				s.Store.Renew(ctx, lease)
+			}
 			return renewal, err
 		},
 	},
