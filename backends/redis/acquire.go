@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"flockd/backends"
@@ -26,12 +27,16 @@ func (s *Store) Acquire(ctx context.Context, req backends.Request) (backends.Lea
 }
 
 func (s *Store) acquire(ctx context.Context, req backends.Request) (lease backends.Lease, err error) {
-	a, err := s.run(ctx, acquireScript, req.Key, req.ID, s.to.replicas,
-		ceil(req.TTL), ceil(req.Place), ceil(req.MinHold), string(req.Mode), req.Slots, encode(req.Owner))
+	a, err := s.ask(ctx, req)
+	if err == nil && a.text(0) == "late" { // by a clock that was set, or a host that was suspended
+		a, err = s.ask(ctx, req)
+	}
 	if err != nil {
 		return lease, err
 	}
 	switch a.text(0) {
+	case "late":
+		return lease, fmt.Errorf("%s: the question came too late", s.to.name)
 	case "held":
 		return lease, s.held(req, a)
 	case "lost":
@@ -44,6 +49,41 @@ func (s *Store) acquire(ctx context.Context, req backends.Request) (lease backen
 		}, s.enough(a)
 	}
 	return lease, fmt.Errorf("%s: unknown answer %q", s.to.name, a.values)
+}
+
+// ask sends the question, and learns the server's clock from the answer.
+func (s *Store) ask(ctx context.Context, req backends.Request) (answer, error) {
+	asked := time.Now()
+	a, err := s.run(ctx, acquireScript, req.Key, req.ID, s.to.replicas,
+		ceil(req.TTL), ceil(req.Place), ceil(req.MinHold), string(req.Mode), req.Slots, encode(req.Owner), s.clock.at(ctx))
+	if kind := a.text(0); err == nil && (kind == "held" || kind == "late") {
+		s.clock.read(parseMicros(a.text(1)), asked)
+	}
+	return a, err
+}
+
+// clock is what is known of the server's clock. The zero clock knows nothing.
+type clock struct {
+	mu    sync.Mutex
+	said  micros    // by the server
+	asked time.Time // before that, by our own
+}
+
+func (c *clock) read(said micros, asked time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.said, c.asked = said, asked
+}
+
+// at is the instant at which ctx ends, or a round trip later; 0: unknown.
+func (c *clock) at(ctx context.Context) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	deadline, ok := ctx.Deadline()
+	if !ok || c.said == 0 {
+		return 0
+	}
+	return int64(c.said) + ceil(deadline.Sub(c.asked))
 }
 
 // ceil is d in whole µs, not less than d.

@@ -1,6 +1,7 @@
 -- Asks once for a hold. ARGV: ID, version, TTL µs, place µs (0: none), min-hold µs
--- (0: none), mode, slots, owner (JSON).
--- Returns {'granted', token, instant of the grant} or {'lost'} or
+-- (0: none), mode, slots, owner (JSON), the instant in µs from which on nobody waits for
+-- the answer (0: unknown).
+-- Returns {'granted', token, instant of the grant} or {'lost'} or {'late', now} or
 -- {'held', now, waiters, ahead, µs until the claim in front ends, first ID, its record}.
 
 local ttl, place, minhold = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -67,6 +68,9 @@ local function held(head, c)
   return {'held', text(now), waiters, ahead, text(ends(front) - now), head, redis.call('HGET', KEYS[3], head)}
 end
 
+-- A question that was held up, in a server that stood still or on the way, may come when
+-- whoever asked has gone: to grant it would keep the key taken for nobody.
+if tonumber(ARGV[9]) > 0 and now > tonumber(ARGV[9]) then return {'late', text(now)} end
 if redis.call('EXISTS', KEYS[5]) == 1 then return {'lost'} end
 prune()
 local mine = standing(id)

@@ -133,6 +133,43 @@ func TestLateAcquire(t *testing.T) {
 	}
 }
 
+// A question that was held up until nobody waits for its answer grants nothing.
+func TestAbandonedQuestion(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	x := servers.Proxy(t, server.Addr)
+	s, direct := open(t, "redis://"+x.Addr), open(t, "redis://"+server.Addr)
+	lease, r := acquire(t, direct, request("a")), queue("a")
+	held(t, s, r)
+	x.Stall(servers.Requests)
+	_, err := s.Acquire(soon(t, 100*time.Millisecond), r)
+	wantTrouble(t, err, "no answer in time")
+	release(t, direct, lease)
+	seen := watch(t, server.Addr)
+	x.Pass(servers.Requests)
+	await(t, "the late request", func() (string, bool) {
+		requests := strings.Join(seen(), "\n")
+		return requests, strings.Contains(requests, r.ID)
+	})
+	if line := inspect(t, direct, "a").Line; len(line) != 1 || line[0].State != backends.Waiting {
+		t.Errorf("line %+v, want a place alone", line)
+	}
+}
+
+// A clock that is set, in either direction, costs nobody an answer.
+func TestQuestionsWhileTheClockIsSet(t *testing.T) {
+	t.Parallel()
+	clock := servers.Clock(t)
+	server := clock.Redis(t)
+	s, r := open(t, "redis://"+server.Addr), queue("a")
+	acquire(t, s, request("a"))
+	r.Place = 24 * time.Hour
+	for _, step := range []time.Duration{0, 20 * time.Second, -time.Hour} {
+		clock.Step(step)
+		held(t, s, r)
+	}
+}
+
 // A connection whose request timed out isn't used again: the late answer would be
 // taken for that of another request.
 func TestLateAnswer(t *testing.T) {
