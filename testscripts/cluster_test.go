@@ -13,8 +13,8 @@ type cluster struct {
 	*servers.Cluster
 }
 
-func newCluster(t *testing.T) cluster {
-	c := cluster{newFolder(t), servers.EtcdCluster(t, 3)}
+func newCluster(t *testing.T, version servers.Version) cluster {
+	c := cluster{newFolder(t), servers.ClusterOf(t, version, 3)}
 	c.store, c.direct = etcd, etcd.url(c.Endpoints()...)
 	c.via = c.direct
 	return c
@@ -34,10 +34,23 @@ func (c cluster) others(member int) []int {
 	return []int{(member + 1) % 3, (member + 2) % 3}
 }
 
+// TestCluster shows what becomes of holds when a cluster isn't whole.
+func TestCluster(t *testing.T) {
+	for _, version := range []servers.Version{servers.Current, servers.Debian} {
+		for name, show := range map[string]func(cluster){
+			"LeaderDies": leaderDies, "LeaderIsFrozen": leaderFrozen, "HolderIsOnTheMinoritySide": minority,
+			"OneEndpointIsDead": deadEndpoint, "QuorumIsLost": noQuorum,
+		} {
+			t.Run(version.String()+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				show(newCluster(t, version))
+			})
+		}
+	}
+}
+
 // An ordinary change of leader costs nobody a lease.
-func TestLeaderDies(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
+func leaderDies(c cluster) {
 	j := c.works("12", "--ttl", "10s")
 	leader := c.Leader()
 	c.Members[leader].Kill()
@@ -47,9 +60,7 @@ func TestLeaderDies(t *testing.T) {
 	c.free(0)
 }
 
-func TestLeaderIsFrozen(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
+func leaderFrozen(c cluster) {
 	j := c.works("12", "--ttl", "10s")
 	leader := c.Leader()
 	c.Members[leader].Freeze()
@@ -61,9 +72,7 @@ func TestLeaderIsFrozen(t *testing.T) {
 
 // The leader is cut off from the others, and a holder reaches it alone: it can't be
 // told that its lease lasts by one who can't know.
-func TestHolderIsOnTheMinoritySide(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
+func minority(c cluster) {
 	leader := c.Leader()
 	c.via, c.direct = c.through(leader), c.through(c.others(leader)...)
 	j := c.probes("stamps", "--ttl", "2s")
@@ -77,9 +86,7 @@ func TestHolderIsOnTheMinoritySide(t *testing.T) {
 	c.free(2 * time.Second)
 }
 
-func TestOneEndpointIsDead(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
+func deadEndpoint(c cluster) {
 	dead := c.others(c.Leader())[0]
 	c.Members[dead].Kill()
 	j := c.run(c.through(dead, c.others(dead)[0], c.others(dead)[1]), "k", "--ttl", "3s", "--", "sleep", "4")
@@ -87,18 +94,27 @@ func TestOneEndpointIsDead(t *testing.T) {
 	c.free(0)
 }
 
-func TestQuorumIsLost(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
+func noQuorum(c cluster) {
 	j := c.probes("stamps", "--ttl", "2s")
 	c.Members[0].Kill()
 	c.Members[1].Kill()
 	j.lost()
 	c.run(c.direct, "k", "--", "touch", "ran").ends(69)
 	if c.exists("ran") {
-		t.Error("a minority granted the key")
+		c.Error("a minority granted the key")
 	}
 	c.Members[0].Start()
 	c.next().ends(0)
 	c.before("stamps", "next")
+}
+
+// What the server makes of a TTL is said, seen by the command, and what the deadlines
+// go by.
+func TestShortTTLIsRaised(t *testing.T) {
+	t.Parallel()
+	r := served(t, etcd, servers.Etcd(t, servers.Current, "--heartbeat-interval", "100", "--election-timeout", "1000"))
+	r.run(r.direct, "k", "--ttl", "1s", "--", "sh", "-c", "echo $FLOCKD_TTL >ttl").ends(0).says("asked=1s granted=2s")
+	if got := r.number("ttl"); got != 2 {
+		t.Errorf("the command sees a TTL of %d s, want 2", got)
+	}
 }
