@@ -1,3 +1,5 @@
+//go:build linux
+
 package torture
 
 import (
@@ -20,11 +22,14 @@ import (
 )
 
 const (
-	// Few keys, so that there are lines; new ones all the time, so that a waiter that
-	// died doesn't hold up the rest for the 15 s of its place.
+	// Few keys, and a holder and some that wait for each, so that there are lines.
 	keys       = 4
-	generation = 6 * time.Second
 	contenders = 5 * keys
+
+	// generation is how long keys are asked for before others are. A waiter that died
+	// holds up the rest for the 15 s of its place, which would be most of a storm; the
+	// longest lease of ttls has to run out in this time, or no key would be taken over.
+	generation = 6 * time.Second
 )
 
 // arena is where many flockd fight for a few keys of one store.

@@ -1,191 +1,156 @@
+//go:build linux
+
 package torture
 
 import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-	"strings"
-	"testing"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
 
 	"flockd/backends"
-	"flockd/testscripts/torture/trace"
 )
 
-// written is a history that a tracer could have written.
-func written(t *testing.T, events ...string) *history {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "trace")
-	if err := os.WriteFile(name, []byte(strings.Join(events, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	h, err := openHistory(name)
+// span is the life of one command, as it has seen itself: its processes' first and
+// last stamp.
+type span struct {
+	key, id     string
+	token       backends.Token
+	first, last int64
+	ended       bool // it came to its own end
+}
+
+// spansIn reads the stamps in folder.
+func spansIn(folder string) ([]*span, error) {
+	text, err := os.ReadFile(filepath.Join(folder, "stamps"))
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	if err := h.catchUp(); err != nil {
-		t.Fatal(err)
+	spans := map[holdID]*span{}
+	for line := range bytes.Lines(text) {
+		var at int64
+		var what, id, key string
+		var token backends.Token
+		if _, err := fmt.Sscan(string(line), &at, &what, &token, &id, &key); err != nil {
+			return nil, fmt.Errorf("%w: %q", err, line)
+		}
+		hold := holdID{id, token}
+		if spans[hold] == nil {
+			spans[hold] = &span{key: key, id: id, token: token, first: at}
+		}
+		s := spans[hold]
+		s.first, s.last, s.ended = min(s.first, at), max(s.last, at), s.ended || what == "end"
 	}
-	return h
+	return slices.Collect(maps.Values(spans)), nil
 }
 
-const (
-	askedA   = `{"request":"1.1","at":100,"op":"acquire","key":"k","id":"a","asked":1000}`
-	grantedA = `{"request":"1.1","at":110,"outcome":"ok","token":1,"trusted":1000}`
-	renewA   = `{"request":"1.2","at":500,"op":"renew","key":"k","id":"a","asked":1000}`
-	renewedA = `{"request":"1.2","at":510,"outcome":"ok","token":1,"trusted":1000}`
-)
-
-func TestAcquireWithoutAnswerMayHaveBeenGranted(t *testing.T) {
-	h := written(t, askedA,
-		`{"request":"2.1","at":200,"op":"acquire","key":"k","id":"b","asked":1000}`,
-		`{"request":"2.1","at":210,"outcome":"held","by":"a","by_token":1}`,
-		`{"request":"3.1","at":1300,"op":"acquire","key":"k","id":"c","asked":1000}`,
-		`{"request":"3.1","at":1310,"outcome":"ok","token":2,"trusted":1000}`)
-	if err := checkModel(operations(h.all())); err != nil {
-		t.Error(err)
+// checkOracle passes on what commands found that saw another one alive.
+func checkOracle(folder string) error {
+	text, err := os.ReadFile(filepath.Join(folder, "violations"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("two commands at a time, says the kernel:\n%s", text)
 }
 
-func TestAcquireIsGrantedByAnEarlierRequest(t *testing.T) {
-	h := written(t, askedA,
-		`{"request":"2.1","at":200,"op":"acquire","key":"k","id":"b","asked":1000}`,
-		`{"request":"2.1","at":210,"outcome":"held","by":"a","by_token":1}`,
-		`{"request":"1.2","at":300,"op":"acquire","key":"k","id":"a","asked":1000}`,
-		`{"request":"1.2","at":310,"outcome":"ok","token":1,"trusted":1000}`)
-	if err := checkModel(operations(h.all())); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestReleaseWithoutAnswerMayHaveEndedTheHold(t *testing.T) {
-	h := written(t, askedA, grantedA,
-		`{"request":"1.2","at":200,"op":"release","key":"k","id":"a"}`,
-		`{"request":"2.1","at":300,"op":"acquire","key":"k","id":"b","asked":1000}`,
-		`{"request":"2.1","at":310,"outcome":"ok","token":2,"trusted":1000}`)
-	if err := checkModel(operations(h.all())); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestHoldOfNobodyIsSeen(t *testing.T) {
-	h := written(t,
-		`{"request":"2.1","at":200,"op":"acquire","key":"k","id":"b","asked":1000}`,
-		`{"request":"2.1","at":210,"outcome":"held","by":"a","by_token":1}`)
-	if checkModel(operations(h.all())) == nil {
-		t.Error("a holder that never asked went unseen")
-	}
-}
-
-func TestUnheardGrantLastsItsTime(t *testing.T) {
-	h := written(t, askedA,
-		`{"request":"2.1","at":200,"op":"acquire","key":"k","id":"b","asked":1000}`,
-		`{"request":"2.1","at":210,"outcome":"held","by":"a","by_token":1}`,
-		`{"request":"3.1","at":500,"op":"acquire","key":"k","id":"c","asked":1000}`,
-		`{"request":"3.1","at":510,"outcome":"ok","token":2,"trusted":1000}`)
-	if checkModel(operations(h.all())) == nil {
-		t.Error("a grant within the lease of another, which nobody was told of, went unseen")
-	}
-}
-
-func TestRenewalWithoutAnswerProvesNothing(t *testing.T) {
-	h := written(t, askedA, grantedA, renewA)
-	g := livesOf(h.all())["a"].grants[0]
-	if got, want := g.validUntil(), int64(100+990); got != want {
-		t.Errorf("valid until %d, want %d", got, want)
-	}
-}
-
-func TestRenewalCountsFromItsSending(t *testing.T) {
-	h := written(t, askedA, grantedA, renewA, renewedA)
-	g := livesOf(h.all())["a"].grants[0]
-	if got, want := g.validUntil(), int64(500+990); got != want {
-		t.Errorf("valid until %d, want %d", got, want)
-	}
-}
-
-// An acquire whose answer is lost can't be granted any more once its ID was released.
-func TestGhostIsSeen(t *testing.T) {
-	h := written(t, askedA,
-		`{"request":"1.2","at":200,"op":"release","key":"k","id":"a"}`,
-		`{"request":"1.2","at":210,"outcome":"ok"}`,
-		`{"request":"2.1","at":300,"op":"acquire","key":"k","id":"b","asked":1000}`,
-		`{"request":"2.1","at":310,"outcome":"held","by":"a","by_token":1}`)
-	if checkModel(operations(h.all())) == nil {
-		t.Error("a hold granted after its release went unseen")
-	}
-}
-
-func TestGrantBeforeTheLeaseEndsIsSeen(t *testing.T) {
-	h := written(t, askedA, grantedA, renewA, renewedA,
-		`{"request":"2.1","at":1300,"op":"acquire","key":"k","id":"b","asked":1000}`,
-		`{"request":"2.1","at":1310,"outcome":"ok","token":2,"trusted":1000}`)
-	if checkModel(operations(h.all())) == nil {
-		t.Error("a grant within the lease of another went unseen")
-	}
-}
-
-func TestPlaceIsReleasedAfterALostHold(t *testing.T) {
-	h := written(t, askedA, grantedA,
-		`{"request":"2.1","at":1200,"op":"acquire","key":"k","id":"b","asked":1000}`,
-		`{"request":"2.1","at":1210,"outcome":"ok","token":2,"trusted":1000}`,
-		`{"request":"1.2","at":1300,"op":"acquire","key":"k","id":"a","asked":1000}`,
-		`{"request":"1.2","at":1310,"outcome":"held","by":"b","by_token":2}`,
-		`{"request":"1.3","at":1400,"op":"release","key":"k","id":"a"}`,
-		`{"request":"1.3","at":1410,"outcome":"ok"}`)
-	if err := checkModel(operations(h.all())); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestAnswerToNothingIsRefused(t *testing.T) {
-	h := &history{open: map[string]*request{}, byPID: map[int][]*request{}}
-	if err := h.add([]byte(grantedA)); err == nil {
-		t.Error("a history with a hole was read")
-	}
-}
-
-func TestSpans(t *testing.T) {
-	one, two := &span{key: "k", id: "a", token: 1, first: 100, last: 500}, &span{key: "k", id: "b", token: 2, first: 600, last: 700}
-	if err := checkSpans([]*span{two, one}); err != nil {
-		t.Error(err)
-	}
-	one.last = 650
-	if checkSpans([]*span{two, one}) == nil {
-		t.Error("two commands at a time went unseen")
-	}
-}
-
-func TestDeadlines(t *testing.T) {
-	lives := livesOf(written(t, askedA, grantedA).all())
-	s := &span{key: "k", id: "a", token: 1, first: 120, last: 1089}
-	if left, err := checkDeadlines([]*span{s}, lives); err != nil || left != 1 {
-		t.Errorf("%v left: %v", left, err)
-	}
-	s.last = 1090
-	if _, err := checkDeadlines([]*span{s}, lives); err == nil {
-		t.Error("a command that outlived its lease went unseen")
-	}
-	s.token = 2
-	if _, err := checkDeadlines([]*span{s}, lives); err == nil {
-		t.Error("a command without a grant went unseen")
-	}
-}
-
-func TestTokens(t *testing.T) {
-	grants := []*grant{
-		{key: "k", token: 7, sent: 10, told: 20}, {key: "k", token: 8, sent: 21, told: 30}, {key: "other", token: 1, sent: 40, told: 41},
-	}
-	if err := checkTokens(grants); err != nil {
-		t.Error(err)
-	}
-	for _, token := range []backends.Token{3, 8} {
-		if checkTokens(append(grants, &grant{key: "k", token: token, sent: 31, told: 32})) == nil {
-			t.Errorf("a grant under %d went unseen", token)
+// checkSpans wants no two commands of a key alive at a time, each later than those
+// with smaller tokens.
+func checkSpans(spans []*span) error {
+	spans = slices.SortedFunc(slices.Values(spans), func(a, b *span) int {
+		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.token, b.token))
+	})
+	var errs []error
+	for i := range spans[min(1, len(spans)):] {
+		a, b := spans[i], spans[i+1]
+		if a.key == b.key && b.first <= a.last {
+			errs = append(errs, fmt.Errorf("%q: token %d lived until %d, token %d from %d: %v too long",
+				a.key, a.token, a.last, b.token, b.first, time.Duration(a.last-b.first)))
 		}
 	}
+	return errors.Join(errs...)
 }
 
-func TestOutcomeOfNoAnswer(t *testing.T) {
-	if got := (&request{}).outcome(); got != trace.Unknown {
-		t.Errorf("no answer is %q", got)
+// checkDeadlines wants every command dead before its lease could have passed on,
+// whether somebody was there to take it or not. It returns the shortest time
+// that was left.
+func checkDeadlines(spans []*span, lives map[string]*life) (closest time.Duration, _ error) {
+	var errs []error
+	closest = never
+	for _, s := range spans {
+		var g *grant
+		if l := lives[s.id]; l != nil {
+			g = l.grant(s.token)
+		}
+		if g == nil {
+			errs = append(errs, fmt.Errorf("%q: token %d ran without a grant", s.key, s.token))
+			continue
+		}
+		left := time.Duration(g.validUntil() - s.last)
+		closest = min(closest, left)
+		if left <= 0 {
+			errs = append(errs, fmt.Errorf("%q: token %d lived %v longer than its lease could be proven", s.key, s.token, -left))
+		}
 	}
+	return closest, errors.Join(errs...)
+}
+
+// checkTokens wants a larger token of each grant than of all those that were told
+// before it was asked for.
+func checkTokens(grants []*grant) error {
+	byKey := map[string][]*grant{}
+	for _, g := range grants {
+		byKey[g.key] = append(byKey[g.key], g)
+	}
+	var errs []error
+	for key, grants := range byKey {
+		told := slices.SortedFunc(slices.Values(grants), func(a, b *grant) int { return cmp.Compare(a.told, b.told) })
+		slices.SortFunc(grants, func(a, b *grant) int { return cmp.Compare(a.sent, b.sent) })
+		var most backends.Token
+		for _, g := range grants {
+			for len(told) > 0 && told[0].told < g.sent {
+				most = max(most, told[0].token)
+				told = told[1:]
+			}
+			if g.token <= most {
+				errs = append(errs, fmt.Errorf("%q: token %d was granted after %d", key, g.token, most))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkAtMost is how long porcupine may think. It takes well under a second.
+const checkAtMost = time.Minute
+
+// checkModel wants an order of all requests in which an exclusive lock would have
+// given these answers.
+func checkModel(ops []porcupine.Operation) error {
+	result := porcupine.CheckOperationsTimeout(model, ops, checkAtMost)
+	if result == porcupine.Ok {
+		return nil
+	}
+	var errs []error
+	for _, part := range byKey(ops) {
+		if porcupine.CheckOperationsTimeout(model, part, checkAtMost) == porcupine.Ok {
+			continue
+		}
+		slices.SortFunc(part, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+		text := fmt.Appendf(nil, "%q: no lock can have answered so (%v):\n", part[0].Input.(input).key, result)
+		for _, op := range part {
+			text = fmt.Appendf(text, "  %d to %d: %s\n", op.Call, op.Return, model.DescribeOperation(op.Input, op.Output))
+		}
+		errs = append(errs, errors.New(string(text)))
+	}
+	return errors.Join(errs...)
 }

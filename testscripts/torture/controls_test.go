@@ -1,3 +1,5 @@
+//go:build linux
+
 package torture
 
 import (
@@ -107,7 +109,7 @@ type duel struct {
 func newDuel(t *testing.T, flockd string) *duel {
 	r := servers.Redis(t)
 	link := servers.Proxy(t, r.Addr)
-	return &duel{newArena(t, &store{name: "redis", direct: redisURL(r.Addr)}, flockd, 0), r, link, redisURL(link.Addr)}
+	return &duel{newArena(t, &store{direct: redisURL(r.Addr)}, flockd, 0), r, link, redisURL(link.Addr)}
 }
 
 // begin starts a flockd, and returns when its command runs.

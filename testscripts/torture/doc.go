@@ -11,7 +11,7 @@
 //     any more, whether somebody else is there or not.
 //   - A tracer, built into flockd by go build -overlay, writes down each request to the
 //     store before it is sent, and each answer. porcupine looks for an order of all of them
-//     in which an exclusive lock would have answered so; see model.go.
+//     in which an exclusive lock would have answered so; see model_test.go.
 //
 // After the faults everybody who is in line must be served, and all lines must become
 // empty by themselves.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package torture
 
 import (
@@ -5,12 +7,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
-	"sync"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"flockd/backends/backendtest/servers"
 )
 
 // session is a flockd and all that it runs: it leads a session of its own, which
@@ -20,24 +20,9 @@ type session int
 // startSession starts cmd as the leader of a session. It dies with this process,
 // however that ends.
 func startSession(cmd *exec.Cmd) error {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	result := make(chan error)
-	starter() <- func() { result <- cmd.Start() }
-	return <-result
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return servers.StartToDieWithUs(cmd)
 }
-
-// starter runs functions on one thread that lives as long as the process: to the
-// kernel it is the thread that is the parent, and Go's threads may end at any time.
-var starter = sync.OnceValue(func() chan<- func() {
-	calls := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for call := range calls {
-			call()
-		}
-	}()
-	return calls
-})
 
 // members are the numbers of its live processes but the leader.
 func (s session) members() (pids []int) {
@@ -66,21 +51,7 @@ func (s session) has(pid int) bool {
 
 // stop stops the leader, and reports whether it stands still. It has not ended then,
 // and its number is its own until it is woken.
-func (s session) stop() bool {
-	if syscall.Kill(int(s), syscall.SIGSTOP) != nil {
-		return false
-	}
-	for {
-		var info unix.Siginfo
-		err := unix.Waitid(unix.P_PID, int(s), &info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
-		if err != unix.EINTR {
-			return err == nil && info.Code == stopped
-		}
-	}
-}
-
-// stopped is the kernel's CLD_STOPPED.
-const stopped = 5
+func (s session) stop() bool { return servers.Freeze(int(s)) == nil }
 
 // freeze stops all of it, the leader first, so that nothing is started any more.
 func (s session) freeze() bool {

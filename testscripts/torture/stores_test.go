@@ -1,3 +1,5 @@
+//go:build linux
+
 package torture
 
 import (
@@ -14,7 +16,6 @@ import (
 
 // store is what an arena is built on.
 type store struct {
-	name   string
 	ways   []string  // URLs that lead to it
 	direct string    // one that no fault is on
 	faults [][]fault // of each list one at a time
@@ -30,8 +31,8 @@ type store struct {
 var rows = []struct {
 	name string
 	make func(testing.TB) *store
-	part time.Duration // of the time that a storm lasts, one in so many
-	long bool          // only where time is given
+	part int  // of the time that a storm lasts, one in so many
+	long bool // only where time is given
 }{
 	{"sqlite", sqlite, 1, false},
 	{"redis", redis, 1, false},
@@ -43,7 +44,7 @@ var rows = []struct {
 func sqlite(t testing.TB) *store {
 	file := filepath.Join(t.TempDir(), "flockd.db")
 	url := "sqlite://" + file
-	return &store{name: "sqlite", ways: []string{url}, direct: url, faults: [][]fault{fileFaults(file)}}
+	return &store{ways: []string{url}, direct: url, faults: [][]fault{fileFaults(file)}}
 }
 
 // redis forgets nothing that it acknowledged.
@@ -51,7 +52,7 @@ func redis(t testing.TB) *store {
 	r := servers.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
 	one, two := servers.Proxy(t, r.Addr), servers.Proxy(t, r.Addr)
 	return &store{
-		name: "redis", direct: redisURL(r.Addr),
+		direct: redisURL(r.Addr),
 		ways:   []string{redisURL(r.Addr), redisURL(one.Addr), redisURL(two.Addr)},
 		faults: [][]fault{serverFaults([]*servers.Process{r}), netFaults([]*servers.TCPProxy{one, two}, match)},
 	}
@@ -63,7 +64,7 @@ func forgetful(t testing.TB) *store {
 	url := redisURL(r.Addr)
 	wipe := fault{"flush", func(context.Context, *rand.Rand) bool { return flush(r.Addr) == nil }}
 	return &store{
-		name: "redis-forgetful", ways: []string{url}, direct: url, forgets: true,
+		ways: []string{url}, direct: url, forgets: true,
 		faults: [][]fault{append(serverFaults([]*servers.Process{r}), wipe)},
 	}
 }
@@ -101,7 +102,7 @@ func etcd(t testing.TB, version servers.Version) *store {
 		return true
 	}}
 	return &store{
-		name: "etcd " + version.String(), direct: etcdURL(addrs...),
+		direct: etcdURL(addrs...),
 		ways:   []string{etcdURL(addrs...), etcdURL(addrs[2]), etcdURL(one.Addr), etcdURL(one.Addr, two.Addr)},
 		faults: [][]fault{append(serverFaults(c.Members), isolate), netFaults([]*servers.TCPProxy{one, two}, match)},
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package torture
 
 import (
@@ -111,13 +113,13 @@ func (a *arena) codes() map[int]int {
 func (a *arena) summary(lives map[string]*life, ops int, closest time.Duration) string {
 	handOvers, times := takeovers(lives)
 	return fmt.Sprintf("%s: seed %d, %d starts, %d grants, %d losses, %d hand-overs, %d takeovers (%v at most after the lease), faults: %s; exits: %s; closest to a deadline %v; %d operations checked",
-		a.store.name, a.seed, len(a.exits), len(grantsOf(lives)), a.codes()[lost], handOvers, len(times),
+		a.t.Name(), a.seed, len(a.exits), len(grantsOf(lives)), a.codes()[lost], handOvers, len(times),
 		slices.Max(append(times, 0)).Round(time.Millisecond), list(a.faults), list(a.codes()), closest.Round(time.Millisecond), ops)
 }
 
 func (a *arena) least(what string, n, want int) {
 	if n < want {
-		a.t.Errorf("%s: %d %s are too few to show anything", a.store.name, n, what)
+		a.t.Errorf("%d %s are too few to show anything", n, what)
 	}
 }
 

@@ -1,3 +1,5 @@
+//go:build linux
+
 package torture
 
 import (
@@ -25,7 +27,7 @@ func TestTorture(t *testing.T) {
 	for _, row := range rows {
 		if !row.long || givenTime() {
 			storms.Go(func() {
-				t.Run(row.name, func(t *testing.T) { torture(t, row.make(t), lastsFor(t)/row.part) })
+				t.Run(row.name, func(t *testing.T) { torture(t, row.make(t), lastsFor(t)/time.Duration(row.part)) })
 			})
 		}
 	}
@@ -35,7 +37,7 @@ func TestTorture(t *testing.T) {
 // torture is a storm over a store, and what must hold during and after it.
 func torture(t *testing.T, s *store, d time.Duration) {
 	a := newArena(t, s, flockd(t), seedOf(t))
-	t.Logf("%s: FLOCKD_TORTURE_SEED=%d", s.name, a.seed)
+	t.Logf("FLOCKD_TORTURE_SEED=%d", a.seed)
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	a.storm(ctx)

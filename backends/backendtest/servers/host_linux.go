@@ -40,6 +40,15 @@ var starter = sync.OnceValue(func() chan<- func() {
 	return calls
 })
 
+// Freeze stops a child of this process, and returns when all of it stands still. It
+// fails if the child has ended. Until SIGCONT wakes it, its number is its own.
+func Freeze(pid int) error {
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("stop: %w", err)
+	}
+	return awaitStop(pid)
+}
+
 // awaitStop returns when every thread of the child stands still.
 func awaitStop(pid int) error {
 	for {

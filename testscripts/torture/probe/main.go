@@ -1,3 +1,5 @@
+//go:build linux
+
 // Probe is the command that flockd runs in the torture tests: probe FOLDER WORK [MODE...].
 // It takes a lock of the kernel that nobody else may hold, works for WORK, and stamps
 // the time all the while. Modes:
@@ -81,7 +83,11 @@ func delegate(oracle *os.File, folder string, modes ...string) {
 	cmd := exec.Command(os.Args[0], append([]string{folder, os.Args[2], "child"}, modes...)...)
 	cmd.ExtraFiles = []*os.File{oracle}
 	cmd.Stderr = os.Stderr
-	check(cmd.Run())
+	err := cmd.Run()
+	if cmd.ProcessState != nil && cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGTERM {
+		os.Exit(128 + int(syscall.SIGTERM)) // it came before the child was deaf
+	}
+	check(err)
 }
 
 // stamp appends one line in one call, so that lines of several processes don't mix.

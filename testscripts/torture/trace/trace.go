@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package trace writes down what flockd asks of its store and what the store says.
 // It is built into the program for the torture tests alone, around the store that
 // flockd opens.
