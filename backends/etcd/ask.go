@@ -14,76 +14,113 @@ func (s *Store) Ask(ctx context.Context, key, id string, notice backends.Notice)
 	if !isID(id) {
 		return s.failed("ask", key, backends.ErrNotFound)
 	}
+	t := telling{n: s.names(key), id: id, notice: notice, sign: backends.NewID()}
 	err := s.call(ctx, func(ctx context.Context, l *link) error {
+		t.l = l
 		err := errMoved
 		for errors.Is(err, errMoved) {
-			err = s.ask(ctx, l, s.names(key), id, notice)
+			err = t.run(ctx)
 		}
 		return err
 	})
+	if t.removed {
+		return nil // whatever became of the leases
+	}
 	return s.failed("ask", key, err)
 }
 
-// ask tells or removes what id has: its claim, its MinHold, or both.
-func (s *Store) ask(ctx context.Context, l *link, n names, id string, notice backends.Notice) error {
-	resp, err := l.txn(ctx, nil, []clientv3.Op{clientv3.OpGet(n.line + id), clientv3.OpGet(n.cool + id)}, nil)
-	if err != nil {
+// telling is one Ask.
+type telling struct {
+	l      *link
+	n      names
+	id     string
+	notice backends.Notice
+	sign   string // in the tombstone: tells that an earlier try of the same call was applied
+
+	leases  []clientv3.LeaseID // of what was removed, or was to be
+	removed bool
+}
+
+// run tells or removes what the ID has: its claim, its MinHold, or both.
+func (t *telling) run(ctx context.Context) error {
+	theirs, err := t.read(ctx)
+	switch {
+	case err != nil:
 		return err
+	case t.removed:
+		return t.revoke(ctx)
+	case len(theirs) == 0:
+		return backends.ErrNotFound
+	case t.notice.Force:
+		return t.force(ctx, theirs)
 	}
-	var theirs []*claim
-	for _, answer := range resp.Responses {
+	return t.notify(ctx, theirs[0])
+}
+
+// read finds what the ID has, and whether an earlier try of this call has removed it.
+func (t *telling) read(ctx context.Context) (theirs []*claim, err error) {
+	reads := []clientv3.Op{clientv3.OpGet(t.n.line + t.id), clientv3.OpGet(t.n.cool + t.id), clientv3.OpGet(t.n.ended + t.id)}
+	resp, err := t.l.txn(ctx, nil, reads, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, answer := range resp.Responses[:2] {
 		c, err := decodeFirst(answer)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if c != nil {
 			theirs = append(theirs, c)
 		}
 	}
-	switch {
-	case len(theirs) == 0:
-		return backends.ErrNotFound
-	case notice.Force:
-		return s.force(ctx, l, n, id, theirs)
-	}
-	return s.notify(ctx, l, theirs[0], notice)
+	ended, err := tombstoneOf(resp.Responses[2])
+	t.removed = t.removed || ended != nil && ended.Sign == t.sign
+	return theirs, err
 }
 
 // notify writes the notice into the claim.
-func (s *Store) notify(ctx context.Context, l *link, theirs *claim, notice backends.Notice) error {
+func (t *telling) notify(ctx context.Context, theirs *claim) error {
 	r := theirs.record
-	r.Notice = notice
+	r.Notice = t.notice
 	put := clientv3.OpPut(theirs.key, encode(r), clientv3.WithIgnoreLease())
-	resp, err := l.txn(ctx, []clientv3.Cmp{theirs.unmoved()}, []clientv3.Op{put}, nil)
+	resp, err := t.l.txn(ctx, []clientv3.Cmp{theirs.unmoved()}, []clientv3.Op{put}, nil)
 	if err == nil && !resp.Succeeded {
 		return errMoved
 	}
 	return err
 }
 
-// force removes what an ID has and forbids it. Its leases go as well: while one
-// lives, the server goes on extending it, whatever became of the claim.
-func (s *Store) force(ctx context.Context, l *link, n names, id string, theirs []*claim) error {
-	t := termFor(id, forEnd, endedFor)
-	if _, err := l.last(ctx, t); err != nil {
+// force removes what the ID has and forbids it.
+func (t *telling) force(ctx context.Context, theirs []*claim) error {
+	ended := termFor(t.id, forEnd, endedFor)
+	if _, err := t.l.last(ctx, ended); err != nil {
 		return err
 	}
-	r := releasing{n: n, id: id}
 	var conds []clientv3.Cmp
-	then := []clientv3.Op{r.bury(t.id)}
+	then := []clientv3.Op{t.n.bury(t.id, t.sign, ended.id)}
+	t.leases = nil
 	for _, c := range theirs {
 		conds = append(conds, c.unmoved())
 		then = append(then, clientv3.OpDelete(c.key))
+		t.leases = append(t.leases, c.lease)
 	}
-	resp, err := l.txn(ctx, conds, then, nil)
+	resp, err := t.l.txn(ctx, conds, then, nil)
 	switch {
 	case err != nil:
 		return movedIfEnded(err)
 	case !resp.Succeeded:
 		return errMoved
 	}
-	for _, c := range theirs {
-		if err := l.revoke(ctx, c.lease); err != nil {
+	t.removed = true
+	return t.revoke(ctx)
+}
+
+// revoke ends the leases of what was removed. So they don't stay for a TTL with nothing
+// under them, and whoever only keeps such a lease alive, as other tools do, learns that
+// the hold is gone: the server extends it whatever became of the claim.
+func (t *telling) revoke(ctx context.Context) error {
+	for _, lease := range t.leases {
+		if err := t.l.revoke(ctx, lease); err != nil {
 			return err
 		}
 	}

@@ -67,7 +67,7 @@ func runOf(answer *pb.ResponseOp) (*backends.Run, error) {
 		return nil, nil
 	}
 	var r run
-	if err := decode(found[0], &r, &r.V); err != nil {
+	if err := decode(found[0], &r); err != nil {
 		return nil, err
 	}
 	return &r.Run, nil

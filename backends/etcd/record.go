@@ -61,7 +61,7 @@ func decodeClaim(kv *mvccpb.KeyValue) (*claim, error) {
 	if !isID(c.id) {
 		return nil, foreign(key)
 	}
-	if err := decode(kv, &c.record, &c.record.V); err != nil {
+	if err := decode(kv, &c.record); err != nil {
 		return nil, err
 	}
 	if c.State == "" || c.Mode == "" {
@@ -70,8 +70,8 @@ func decodeClaim(kv *mvccpb.KeyValue) (*claim, error) {
 	return c, nil
 }
 
-// decode reads a record into v, whose version is then in version.
-func decode(kv *mvccpb.KeyValue, v any, version *int) error {
+// decode reads a record into v, and refuses that of a newer flockd.
+func decode(kv *mvccpb.KeyValue, v any) error {
 	var head struct {
 		V int `json:"v"`
 	}
@@ -86,13 +86,16 @@ func decode(kv *mvccpb.KeyValue, v any, version *int) error {
 	if json.Unmarshal(kv.Value, v) != nil {
 		return foreign(string(kv.Key))
 	}
-	*version = head.V
 	return nil
 }
 
 // foreign refuses what somebody else has put where our records are. To take it for a
 // claim would stop the line for good, and to pass over it could grant the key twice.
 func foreign(key string) error {
+	const longest = 3*backends.MaxKey + quoted // an escaped key, and what they have added
+	if len(key) > longest {
+		key = key[:longest] + "…"
+	}
 	return backends.Refuse("remove it, or keep flockd's keys apart with ?prefix=", "the etcd key %q is none of flockd's", key)
 }
 

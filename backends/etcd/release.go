@@ -1,0 +1,205 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"flockd/backends"
+)
+
+// endedFor is how long an ID stays forbidden that had no lease of its own, or a short
+// one. What it must outlast is a request that hangs on the way. Its client has
+// reset the connection by then, and TCP itself, which may not have noticed, gives
+// up after some 15 minutes.
+const endedFor = 20 * time.Minute
+
+// The lease of a hold, or of one to come, is enough for its tombstone if it is at least this
+// long: a request for the same ID that comes late needs that lease, or the one of its
+// place, which is shorter, or one of either from an earlier Raft term, which nobody
+// has extended since, so that it ends sooner.
+const ownEnough = time.Minute
+
+// Release implements backends.Backend.
+func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Outcome) error {
+	if !isID(id) {
+		return s.failed("release", key, backends.ErrLost)
+	}
+	r := releasing{s: s, n: s.names(key), key: key, id: id, outcome: outcome, sign: backends.NewID()}
+	r.known = s.memory.recall(id)
+	err := s.call(ctx, func(ctx context.Context, l *link) error {
+		r.l = l
+		err := errMoved
+		for errors.Is(err, errMoved) {
+			err = r.run(ctx)
+		}
+		return err
+	})
+	if err == nil || errors.Is(err, backends.ErrLost) {
+		s.memory.forget(id)
+	}
+	return s.failed("release", key, err)
+}
+
+// releasing is one Release.
+type releasing struct {
+	s       *Store
+	l       *link
+	n       names
+	key, id string
+	outcome backends.Outcome
+	known   known
+	sign    string // in the tombstone: tells that an earlier try of the same call was applied
+}
+
+// tombstone is the JSON of a released ID.
+type tombstone struct {
+	V    int    `json:"v"`
+	Sign string `json:"sign,omitempty"`
+}
+
+// tombstoneOf is a tombstone, nil if there is none.
+func tombstoneOf(answer *pb.ResponseOp) (*tombstone, error) {
+	found := kvs(answer)
+	if len(found) == 0 {
+		return nil, nil
+	}
+	t := new(tombstone)
+	return t, decode(found[0], t)
+}
+
+// bury forbids id for as long as the lease lasts.
+func (n names) bury(id, sign string, lease clientv3.LeaseID) clientv3.Op {
+	t := tombstone{V: backends.RecordVersion, Sign: sign}
+	return clientv3.OpPut(n.ended+id, encode(t), clientv3.WithLease(lease))
+}
+
+// run ends what the ID has: what is known of it, or else what is found. It returns
+// errMoved where that isn't so any more.
+func (r *releasing) run(ctx context.Context) error {
+	mine := r.known.claim
+	r.known.claim = nil // the next run reads
+	if mine == nil {
+		var err error
+		if mine, err = r.read(ctx); err != nil || mine == nil {
+			return err
+		}
+	}
+	return r.end(ctx, mine)
+}
+
+// read finds the claim. Nil without an error: this call has ended it already.
+func (r *releasing) read(ctx context.Context) (*claim, error) {
+	reads := []clientv3.Op{clientv3.OpGet(r.n.line + r.id), clientv3.OpGet(r.n.ended + r.id)}
+	resp, err := r.l.txn(ctx, nil, reads, nil)
+	if err != nil {
+		return nil, err
+	}
+	mine, err := decodeFirst(resp.Responses[0])
+	if err != nil {
+		return nil, err
+	}
+	ended, err := tombstoneOf(resp.Responses[1])
+	switch {
+	case err != nil:
+		return nil, err
+	case ended != nil && ended.Sign == r.sign:
+		return nil, nil
+	case ended != nil:
+		return nil, backends.ErrLost
+	case mine == nil:
+		return nil, r.forbid(ctx)
+	}
+	return mine, nil
+}
+
+// forbid forbids an ID that has no claim.
+func (r *releasing) forbid(ctx context.Context) error {
+	t := termFor(r.id, forEnd, endedFor)
+	if _, err := r.l.last(ctx, t); err != nil {
+		return err
+	}
+	resp, err := r.l.txn(ctx, absent(r.n.line+r.id), []clientv3.Op{r.n.bury(r.id, r.sign, t.id)}, nil)
+	switch {
+	case err != nil:
+		return movedIfEnded(err)
+	case !resp.Succeeded:
+		return errMoved
+	}
+	return backends.ErrLost
+}
+
+// end takes a claim out of the line and records its run, in one step. Its MinHold
+// stays.
+func (r *releasing) end(ctx context.Context, mine *claim) error {
+	under, err := r.under(ctx, mine)
+	if err != nil {
+		return r.orEndOnly(ctx, mine, err)
+	}
+	kept := runsTerm(r.s.prefix, time.Now())
+	then := append([]clientv3.Op{clientv3.OpDelete(mine.key), r.n.bury(r.id, r.sign, under)}, r.runs(mine, kept)...)
+	resp, err := r.l.txn(ctx, []clientv3.Cmp{mine.unmoved()}, then, nil)
+	switch {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound): // the runs', or another, which the next run tells
+		r.known = known{}
+		if _, err := r.l.last(ctx, kept); err != nil {
+			return err
+		}
+		return errMoved
+	case err != nil:
+		return r.orEndOnly(ctx, mine, err)
+	case !resp.Succeeded:
+		return errMoved
+	}
+	return nil
+}
+
+// under is the lease for the tombstone of a claim.
+func (r *releasing) under(ctx context.Context, mine *claim) (clientv3.LeaseID, error) {
+	enough := int64(ownEnough / time.Second)
+	switch {
+	case mine.State == backends.Holding && mine.TTL >= enough:
+		return mine.lease, nil
+	case mine.State == backends.Waiting && r.known.hold.seconds >= enough:
+		return r.known.hold.id, nil
+	}
+	t := termFor(r.id, forEnd, endedFor)
+	_, err := r.l.last(ctx, t)
+	return t.id, err
+}
+
+// orEndOnly gives the key back though nothing can be written, because the database is
+// full: it deletes the claim, and the lease that a late request would need.
+func (r *releasing) orEndOnly(ctx context.Context, mine *claim, err error) error {
+	if !errors.Is(err, rpctypes.ErrNoSpace) {
+		return err
+	}
+	resp, err := r.l.txn(ctx, []clientv3.Cmp{mine.unmoved()}, []clientv3.Op{clientv3.OpDelete(mine.key)}, nil)
+	switch {
+	case err != nil:
+		return err
+	case !resp.Succeeded:
+		return errMoved
+	}
+	return r.l.revoke(ctx, mine.lease)
+}
+
+// runs are the records of the run that ended.
+func (r *releasing) runs(mine *claim, kept term) (put []clientv3.Op) {
+	if mine.State != backends.Holding || r.outcome == (backends.Outcome{}) {
+		return nil
+	}
+	text := encode(run{V: backends.RecordVersion, Run: backends.Run{
+		Owner: mine.Owner, Token: mine.token(), Start: mine.Granted, End: time.Now(),
+		Class: r.outcome.Class, Exit: r.outcome.Exit,
+	}})
+	put = append(put, clientv3.OpPut(r.n.last, text, clientv3.WithLease(kept.id)))
+	if r.outcome.Success {
+		put = append(put, clientv3.OpPut(r.n.success, text, clientv3.WithLease(kept.id)))
+	}
+	return put
+}
