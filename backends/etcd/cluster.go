@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,7 +43,8 @@ func newCluster(endpoints []string, config *tls.Config, user, password string) *
 }
 
 // stagger is how much longer a member may take to answer than the next one,
-// before that is tried at the same time.
+// before that is tried at the same time. It is what RFC 8305 recommends between
+// two addresses of a host: a dead member is hardly felt.
 const stagger = 250 * time.Millisecond
 
 // dialling is a connection that is made before somebody asks for it.
@@ -112,18 +114,9 @@ func (c *cluster) keep(l *link) *link {
 		return c.link
 	}
 	c.link = l
-	c.next = c.index(l.endpoint)
+	c.next = slices.Index(c.endpoints, l.endpoint)
 	go c.learnVersion(l)
 	return l
-}
-
-func (c *cluster) index(endpoint string) int {
-	for i, e := range c.endpoints {
-		if e == endpoint {
-			return i
-		}
-	}
-	return 0
 }
 
 // race connects to one endpoint after the other, and takes the first that answers.
@@ -175,7 +168,7 @@ func (c *cluster) drop(l *link) {
 	defer c.mu.Unlock()
 	if c.link == l {
 		c.link = nil
-		c.next = (c.index(l.endpoint) + 1) % len(c.endpoints)
+		c.next = (slices.Index(c.endpoints, l.endpoint) + 1) % len(c.endpoints)
 	}
 	go l.close()
 }
@@ -204,7 +197,8 @@ func (c *cluster) close() {
 const leastTry = time.Second
 
 // call runs op, which must bear being run again from its start, until it succeeds,
-// fails for good, or has had its chance with every member.
+// fails for good, or has had its chance with every member. Two tries more are for a
+// connection that had broken before, and for a token that had expired.
 func (c *cluster) call(ctx context.Context, op func(context.Context, *link) error) error {
 	var before error
 	for tries := 0; ; tries++ {
@@ -236,6 +230,9 @@ func (c *cluster) try(parent context.Context, op func(context.Context, *link) er
 	case tokenExpired(err) && c.user != "":
 		c.forget()
 		return named(l, err), true
+	case errors.Is(err, context.Canceled): // and it may have hung
+		c.drop(l)
+		return err, false
 	case isUnavailable(err), errors.Is(err, context.DeadlineExceeded):
 		c.drop(l)
 		return named(l, err), true

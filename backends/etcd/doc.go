@@ -3,7 +3,7 @@
 // All keys are under a prefix, "flockd" unless the URL says otherwise; KEY is the
 // lock's key, escaped, and ID the acquisition's:
 //
-//	PREFIX/line/KEY/ID      a claim, under a lease made from its ID; the smallest create revision is first in line
+//	PREFIX/line/KEY/ID      a claim, under a lease made from its ID and the Raft term; the smallest create revision is first in line
 //	PREFIX/cool/KEY/ID      keeps the key taken until the MinHold of ID has passed, under a lease of its own
 //	PREFIX/ended/KEY/ID     says that ID was released, and is forbidden
 //	PREFIX/runs/KEY/last    the key's last run
@@ -18,5 +18,12 @@
 //
 // Every request is one that may be sent again: claims and leases are named after
 // the ID. So a request that fails on one member is asked of another, and
-// a connection that kept an answer back is never used again.
+// a connection that kept an answer back is never used again, though it was only the
+// caller who gave up.
+//
+// A member that stood still may yet do what it was asked before, for a client that has
+// given up. It comes too late where the client has reached another member since: the
+// claim that it was about has moved, and its ID is forbidden. Where nobody could be
+// reached, the key may so be granted to somebody who has left, and stays taken for
+// that TTL.
 package etcd

@@ -177,9 +177,9 @@ func clean(ctx context.Context, err error) error {
 }
 
 // endedByServer reports whether the server has ended the request for the client's deadline,
-// which it knows. It may be a little early, and its handlers give that many names.
+// which it knows, before the client has noticed it. Its handlers give that many names.
 func endedByServer(ctx context.Context, err error) bool {
-	const early = 100 * time.Millisecond
+	const early = 100 * time.Millisecond // its clock may run faster: a fiftieth of the usual ?timeout=
 	deadline, ok := ctx.Deadline()
 	switch {
 	case !ok || time.Until(deadline) > early:

@@ -41,8 +41,8 @@ const (
 )
 
 // term is a lease and how long it is asked to last. Its ID is made from what it is
-// for, so that asking again after a lost reply, or by another client, meets the
-// same lease.
+// for, so that asking again after a lost reply meets the same lease, and so does another
+// client that has heard of the same elections.
 type term struct {
 	id      clientv3.LeaseID
 	seconds int64

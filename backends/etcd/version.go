@@ -25,7 +25,7 @@ func caveatOf(version, endpoint string) string {
 	case major < 3 || !old:
 		least, minor = sound[4], 4
 	}
-	return fmt.Sprintf("etcd %s at %s may let two run after a change of its leader: upgrade to 3.%d.%d or newer", version, endpoint, minor, least)
+	return fmt.Sprintf("etcd %s at %s may let two run after a change of its leader: upgrade to 3.%d.%d or newer", cut(version), endpoint, minor, least)
 }
 
 func parseVersion(version string) (major, minor, patch int, ok bool) {

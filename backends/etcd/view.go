@@ -96,10 +96,8 @@ func (v *view) free() bool { return len(v.line) == 0 && len(v.cool) == 0 }
 
 // place is how many are in front of id in line; all of them if it isn't there.
 func (v *view) place(id string) int {
-	for i, other := range v.line {
-		if other == id {
-			return i
-		}
+	if i := slices.Index(v.line, id); i >= 0 {
+		return i
 	}
 	return len(v.line)
 }
@@ -130,12 +128,12 @@ func (v *view) front(n names, id string) string {
 func (v *view) held(n names, id string) *backends.HeldError {
 	held := &backends.HeldError{Key: v.key, AsOf: time.Now(), Seen: seen{id, v.front(n, id), v.rev}}
 	for _, c := range v.cooling() {
-		held.Holders = append(held.Holders, toPublic(c))
+		held.Holders = append(held.Holders, c.public())
 	}
 	waiting := len(v.line)
 	held.Ahead = v.place(id)
 	if v.first != nil && v.first.State == backends.Holding {
-		held.Holders = append(held.Holders, toPublic(v.first))
+		held.Holders = append(held.Holders, v.first.public())
 		waiting--
 		held.Ahead--
 	}
@@ -149,8 +147,6 @@ func (v *view) held(n names, id string) *backends.HeldError {
 	}
 	return held
 }
-
-func toPublic(c *claim) backends.Claim { return c.public() }
 
 // cools reports whether the MinHold of id has not passed.
 func (v *view) cools(id string) bool {

@@ -21,7 +21,7 @@ type wire struct {
 	tls      *tls.Config // nil: plain
 
 	mu   sync.Mutex
-	got  []byte // the first bytes that came
+	got  []byte // the first byte that came; empty: none
 	fail error  // why nothing more comes
 }
 
@@ -55,7 +55,7 @@ func (w *wire) Read(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.got) == 0 {
-		w.got = append(w.got, b[:min(n, 16)]...)
+		w.got = append(w.got, b[:min(n, 1)]...) // the kind of a TLS record is its first byte
 	}
 	if err != nil && w.fail == nil {
 		w.fail = err
@@ -142,34 +142,26 @@ func isAlert(err error) bool {
 // errPlain says that a member speaks no TLS.
 var errPlain = errors.New("no TLS")
 
-// connectError says why there is no connection to an endpoint.
-type connectError struct {
-	endpoint string
-	err      error
-}
-
-func (e *connectError) Error() string { return fmt.Sprintf("%s: %v", e.endpoint, e.err) }
-
-func (e *connectError) Unwrap() error { return e.err }
-
-// plainly is why connecting failed, without what the user knows already.
+// plainly is why connecting to the endpoint failed, without what the user knows already.
 func plainly(endpoint string, err error) error {
 	var op *net.OpError
 	var header tls.RecordHeaderError
 	var unverified *tls.CertificateVerificationError
 	var dns *net.DNSError
 	switch {
+	case errors.Is(err, backends.ErrRefused): // it names the endpoint
+		return err
 	case errors.As(err, &header), errors.Is(err, errPlain):
-		err = backends.Refuse("use an etcd:// URL", "%s speaks no TLS", endpoint)
+		return backends.Refuse("use an etcd:// URL", "%s speaks no TLS", endpoint)
 	case errors.As(err, &unverified):
-		err = backends.Refuse("?cacert= names the file of the authority that signed its certificate",
-			"%s: its certificate is not trusted: %w", endpoint, unverified.Err)
+		return backends.Refuse("?cacert= names the file of the authority that signed its certificate",
+			"%s: its certificate is not trusted: %s", endpoint, cut(unverified.Err.Error()))
 	case isAlert(err) && strings.Contains(err.Error(), "certificate"):
-		err = backends.Refuse("?cert= and ?key= name the files of one", "%s asks for a certificate that it trusts", endpoint)
+		return backends.Refuse("?cert= and ?key= name the files of one", "%s asks for a certificate that it trusts", endpoint)
 	case errors.As(err, &dns):
 		err = errors.New(dns.Err)
 	case errors.As(err, &op):
 		err = op.Err
 	}
-	return &connectError{endpoint, err}
+	return fmt.Errorf("%s: %w", endpoint, err)
 }
