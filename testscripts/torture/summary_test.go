@@ -88,7 +88,9 @@ func takeovers(lives map[string]*life) (handOvers int, times []time.Duration) {
 	return handOvers, times
 }
 
-// enough wants a storm to have shown something.
+// enough wants a storm to have shown something: each fault once, and of what the checks
+// are about a quarter at most of what the shortest storm comes to on two busy processors
+// (98 grants, 45 hand-overs, 17 takeovers, 11 losses), so that it passes on a slower host.
 func (a *arena) enough(lives map[string]*life) {
 	handOvers, times := takeovers(lives)
 	a.least("grants", len(grantsOf(lives)), 20)
