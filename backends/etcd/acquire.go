@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -27,13 +28,17 @@ func (s *Store) Acquire(ctx context.Context, req backends.Request) (backends.Lea
 		return backends.Lease{}, backends.Refuse("", "etcd: an ID is 32 hexadecimal digits, not %q", req.ID)
 	}
 	var lease backends.Lease
+	var made attempt
 	err := s.call(ctx, func(ctx context.Context, l *link) (err error) {
-		lease, err = (&asking{Request: req, s: s, l: l, n: s.names(req.Key)}).run(ctx)
+		lease, err = (&asking{Request: req, s: s, l: l, n: s.names(req.Key), made: &made}).run(ctx)
 		if err == nil {
 			s.cluster.versionKnown(ctx)
 		}
 		return err
 	})
+	if made.leases != nil && req.Place == 0 && isAnswer(err) {
+		err = s.disown(ctx, made, err)
+	}
 	if err != nil {
 		return backends.Lease{}, s.failed("acquire", req.Key, err)
 	}
@@ -43,9 +48,37 @@ func (s *Store) Acquire(ctx context.Context, req backends.Request) (backends.Lea
 // asking is one Acquire on one connection.
 type asking struct {
 	backends.Request
-	s *Store
-	l *link
-	n names
+	s    *Store
+	l    *link
+	n    names
+	made *attempt // of this Acquire, on any connection
+}
+
+// attempt is what was made for a grant that came to nothing, as far as is known.
+type attempt struct {
+	leases []clientv3.LeaseID
+	open   bool // a grant was asked for, and not answered
+}
+
+// isAnswer reports whether err is final, and the caller takes it that it has no claim.
+func isAnswer(err error) bool {
+	return errors.Is(err, backends.ErrHeld) || errors.Is(err, backends.ErrRefused) || errors.Is(err, backends.ErrLost)
+}
+
+// disown revokes the leases of an attempt, before the answer that is given to the caller.
+// A grant that hangs on the way to a member needs its lease, and would else come to
+// life when the key is free; and a lease that nobody needs would last for a TTL.
+func (s *Store) disown(ctx context.Context, made attempt, answer error) error {
+	err := s.call(ctx, func(ctx context.Context, l *link) (err error) {
+		for _, lease := range made.leases {
+			err = cmp.Or(err, l.revoke(ctx, lease))
+		}
+		return err
+	})
+	if err != nil && made.open {
+		return err
+	}
+	return answer
 }
 
 // run looks at the line and acts on it, until what it did was still right when it came.
@@ -140,6 +173,12 @@ func (a *asking) extend(ctx context.Context, mine *claim) (backends.Lease, error
 	}
 	if errors.Is(err, backends.ErrLost) {
 		return backends.Lease{}, errMoved
+	}
+	if err == nil && a.MinHold > 0 { // the answer to the grant was lost, and with it what is done after it
+		_, err = a.l.keepAlive(ctx, a.cooling().id)
+		if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			err = nil // it is over
+		}
 	}
 	return a.lease(mine.token(), mine.Granted, ttl), err
 }

@@ -75,7 +75,9 @@ func (c *cluster) connected(ctx context.Context) (*link, error) {
 	c.mu.Unlock()
 	switch {
 	case early != nil:
-		return c.await(ctx, early)
+		if l, err := c.await(ctx, early); l != nil || err != nil {
+			return l, err
+		}
 	case l != nil && l.usable():
 		return l, nil
 	case l != nil:
@@ -84,25 +86,38 @@ func (c *cluster) connected(ctx context.Context) (*link, error) {
 	}
 	l, err := c.race(ctx, first)
 	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.next = (first + 1) % len(c.endpoints) // or every short try would begin with one that hangs
 		return nil, err
 	}
 	return c.keep(l), nil
 }
 
-// await is the connection that was begun early. Where ctx ends first it is left to the next.
+// await is the connection that was begun early, nil if it has broken since. One that isn't
+// there when ctx ends is given up.
 func (c *cluster) await(ctx context.Context, early *dialling) (*link, error) {
 	select {
 	case <-early.done:
 	case <-ctx.Done():
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.early = early
+		go early.close()
 		return nil, unreachable([]error{ctx.Err()})
 	}
-	if early.err != nil {
+	switch {
+	case early.err != nil:
 		return nil, early.err
+	case !early.link.usable():
+		go early.close()
+		return nil, nil
 	}
 	return c.keep(early.link), nil
+}
+
+// close waits for the connection, to close it.
+func (d *dialling) close() {
+	if <-d.done; d.link != nil {
+		d.link.close()
+	}
 }
 
 // keep makes l the open connection, unless another caller was faster.
@@ -183,11 +198,7 @@ func (c *cluster) close() {
 	}
 	if early := c.early; early != nil {
 		c.early = nil
-		go func() {
-			if <-early.done; early.link != nil {
-				early.link.close()
-			}
-		}()
+		go early.close()
 	}
 }
 

@@ -75,8 +75,7 @@ func (a *asking) granted(ctx context.Context, c *claim, ttl time.Duration, err e
 }
 
 // hold makes a holder of the claim r. It is before's if that isn't nil, whose place in line,
-// which is its token, stays. Where somebody else was faster, the lease that was made for
-// it stays idle for a TTL.
+// which is its token, stays.
 func (a *asking) hold(ctx context.Context, r record, before *claim) (backends.Lease, error) {
 	t := a.s.termOf(a.ID, forHold, a.TTL)
 	r = r.promoted(t)
@@ -84,6 +83,7 @@ func (a *asking) hold(ctx context.Context, r record, before *claim) (backends.Le
 	if err != nil {
 		return backends.Lease{}, err
 	}
+	a.made.leases = append(a.made.leases, t.id)
 	cooled, put, err := a.cool(ctx, &r, before)
 	if err != nil {
 		return backends.Lease{}, err
@@ -91,10 +91,12 @@ func (a *asking) hold(ctx context.Context, r record, before *claim) (backends.Le
 	resp, err := a.l.txn(ctx, a.conds(before), append(put, a.put(r, t)), nil)
 	switch {
 	case err != nil:
+		a.made.open = true
 		return backends.Lease{}, movedIfEnded(err) // the lease ended before it was used
 	case !resp.Succeeded:
 		return backends.Lease{}, errMoved
 	}
+	*a.made = attempt{}
 	c := a.holds(r, before, t, resp.Header.Revision)
 	return a.granted(ctx, c, ttl, cooled(ctx))
 }
@@ -114,6 +116,9 @@ func (a *asking) begin(ctx context.Context, t term) (time.Duration, error) {
 // from the lease's beginning to the grant. A request takes some milliseconds.
 const coolSlack = 100 * time.Millisecond
 
+// cooling is the lease of a MinHold.
+func (a *asking) cooling() term { return termFor(a.ID, forCool, a.MinHold+coolSlack) }
+
 // cool is what a grant writes for its MinHold, and what must be done after it. The lease
 // begins before the grant and must not end before MinHold has passed since.
 func (a *asking) cool(ctx context.Context, r *record, before *claim) (after func(context.Context) error, put []clientv3.Op, err error) {
@@ -121,7 +126,7 @@ func (a *asking) cool(ctx context.Context, r *record, before *claim) (after func
 		return func(context.Context) error { return nil }, nil, nil
 	}
 	r.MinHold = a.MinHold.String()
-	t := termFor(a.ID, forCool, a.MinHold+coolSlack)
+	t := a.cooling()
 	began := time.Now()
 	lasts, err := a.l.last(ctx, t)
 	if err != nil {

@@ -53,8 +53,12 @@ func (s *Store) prove(ctx context.Context, l *link, key, id string, token backen
 		}
 	}
 	if now := s.termOf(id, forHold, ttl); mine.lease != now.id {
-		lasts, err = s.move(ctx, l, mine, now)
-		return mine, lasts, err
+		moved, err := s.move(ctx, l, mine, now)
+		if !errors.Is(err, rpctypes.ErrNoSpace) {
+			return mine, moved, err
+		}
+		// A full database takes no new lease, and the old one was extended: better to trust that
+		// a deposed leader doesn't come back meanwhile than to give the hold up for certain.
 	}
 	s.memory.saw(mine)
 	s.memory.heard(id, resp.Header.Revision)

@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -11,10 +10,10 @@ import (
 // join takes the last place in line, and returns the line with it.
 func (a *asking) join(ctx context.Context) (*view, error) {
 	t := a.s.termOf(a.ID, forPlace, a.Place)
-	prepared := make(chan error, 1)
-	go func() { prepared <- a.prepare(ctx) }()
+	prepared := make(chan struct{})
+	go func() { defer close(prepared); a.prepare(ctx) }()
 	_, err := a.l.last(ctx, t)
-	if err = cmp.Or(err, <-prepared); err != nil {
+	if <-prepared; err != nil {
 		return nil, err
 	}
 	put := clientv3.OpPut(a.n.line+a.ID, encode(a.record()), clientv3.WithLease(t.id))
@@ -40,9 +39,7 @@ func (a *asking) stay(ctx context.Context, mine *claim) error {
 	}
 	t := a.s.termOf(a.ID, forPlace, a.Place)
 	a.s.memory.saw(mine)
-	if err := a.prepare(ctx); err != nil {
-		return err
-	}
+	a.prepare(ctx)
 	if mine.lease == t.id {
 		_, err := a.l.keepAlive(ctx, t.id)
 		return movedIfEnded(err)
@@ -65,15 +62,14 @@ func (a *asking) prepared(k known) bool {
 
 // prepare makes the lease for a hold to come, so that the hand-over is a single write. One
 // with a MinHold has more to write, and looks first; one that is shorter than a
-// place would need to be made again and again.
-func (a *asking) prepare(ctx context.Context) error {
+// place would need to be made again and again. Without it the hand-over takes longer,
+// so that its failure is no reason to give up a place.
+func (a *asking) prepare(ctx context.Context) {
 	if a.MinHold > 0 || a.TTL < a.Place || a.prepared(a.s.memory.recall(a.ID)) {
-		return nil
+		return
 	}
 	t := a.s.termOf(a.ID, forHold, a.TTL)
-	_, err := a.l.last(ctx, t)
-	if err == nil {
+	if _, err := a.l.last(ctx, t); err == nil {
 		a.s.memory.note(a.ID, func(k *known) { k.hold, k.prepared = t, time.Now() })
 	}
-	return err
 }

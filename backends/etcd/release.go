@@ -155,6 +155,9 @@ func (r *releasing) end(ctx context.Context, mine *claim) error {
 	case !resp.Succeeded:
 		return errMoved
 	}
+	if under != mine.lease && mine.lasts() > endedFor {
+		r.l.revoke(ctx, mine.lease) // or each run would leave a lease for that long; if this fails, it does
+	}
 	return nil
 }
 
@@ -162,7 +165,7 @@ func (r *releasing) end(ctx context.Context, mine *claim) error {
 func (r *releasing) under(ctx context.Context, mine *claim) (clientv3.LeaseID, error) {
 	enough := int64(ownEnough / time.Second)
 	switch {
-	case mine.State == backends.Holding && mine.TTL >= enough:
+	case mine.State == backends.Holding && mine.TTL >= enough && mine.lasts() <= endedFor:
 		return mine.lease, nil
 	case mine.State == backends.Waiting && r.known.hold.seconds >= enough:
 		return r.known.hold.id, nil
