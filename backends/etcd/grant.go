@@ -79,11 +79,11 @@ func (a *asking) granted(ctx context.Context, c *claim, ttl time.Duration, err e
 func (a *asking) hold(ctx context.Context, r record, before *claim) (backends.Lease, error) {
 	t := a.s.termOf(a.ID, forHold, a.TTL)
 	r = r.promoted(t)
+	a.made.leases = append(a.made.leases, t.id)
 	ttl, err := a.begin(ctx, t)
 	if err != nil {
 		return backends.Lease{}, err
 	}
-	a.made.leases = append(a.made.leases, t.id)
 	cooled, put, err := a.cool(ctx, &r, before)
 	if err != nil {
 		return backends.Lease{}, err

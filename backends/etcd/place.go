@@ -2,8 +2,10 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -44,7 +46,10 @@ func (a *asking) stay(ctx context.Context, mine *claim) error {
 		_, err := a.l.keepAlive(ctx, t.id)
 		return movedIfEnded(err)
 	}
-	if _, err := a.l.last(ctx, t); err != nil {
+	if _, err := a.l.last(ctx, t); errors.Is(err, rpctypes.ErrNoSpace) { // then the old one must do
+		_, err = a.l.keepAlive(ctx, mine.lease)
+		return movedIfEnded(err)
+	} else if err != nil {
 		return err
 	}
 	move := clientv3.OpPut(mine.key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(t.id))
