@@ -66,7 +66,6 @@ func (a admin) setPassword(user, password string) {
 func guarded(t testing.TB, version servers.Version, args ...string) (addr string, a admin) {
 	t.Helper()
 	p := servers.Etcd(t, version, append([]string{"--bcrypt-cost", "4"}, args...)...)
-	open(t, "etcd://"+p.Addr)
 	a = admin{t, open(t, "etcd://"+p.Addr)}
 	a.add("root", "rootpw")
 	a.add("alice", "alicepw")
@@ -126,7 +125,7 @@ func TestUsers(t *testing.T) {
 // usesAll does all that flockd does.
 func usesAll(t testing.TB, s *Store) {
 	t.Helper()
-	req := request(t.(*testing.T))
+	req := request(t)
 	req.MinHold = time.Minute
 	lease := acquire(t, s, req)
 	next := another(req)
@@ -168,21 +167,15 @@ func TestUserWithoutNeed(t *testing.T) {
 // Tokens end by themselves; the lease must not.
 func TestTokenExpires(t *testing.T) {
 	t.Parallel()
-	addr, _ := guarded(t, servers.Current, "--auth-token-ttl", "1")
+	addr, a := guarded(t, servers.Current, "--auth-token-ttl", "1")
 	s := open(t, "etcd://alice:alicepw@"+addr)
 	lease := acquire(t, s, request(t))
 	answer := held(t, s, another(request(t)))
 	expired(t, s)
 	renew(t, s, lease)
+	release(t, a.s, lease)
 	expired(t, s)
-	ctx, cancel := context.WithCancel(within(t))
-	waited := make(chan error, 1)
-	go func() { waited <- s.Wait(ctx, answer) }()
-	t.Cleanup(cancel)
-	release(t, s, lease)
-	if err := <-waited; err != nil {
-		t.Errorf("Wait = %v", err)
-	}
+	wait(t, s, answer)
 }
 
 // expired returns when the server doesn't know the store's token any more.

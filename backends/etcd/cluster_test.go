@@ -15,8 +15,12 @@ import (
 func attached(t testing.TB, c *servers.Cluster, member int) *Store {
 	t.Helper()
 	s := open(t, "etcd://"+strings.Join(c.Endpoints(), ","))
-	s.cluster.next = member
-	if line(t, s, "x"); s.cluster.next != member {
+	l, err := dial(within(t), c.Endpoints()[member], nil, &s.cluster.raft, s.cluster.options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.cluster.keep(l)
+	if line(t, s, "x"); s.cluster.link != l {
 		t.Fatalf("connected to %d", s.cluster.next)
 	}
 	return s
@@ -102,7 +106,7 @@ func TestDeposedLeader(t *testing.T) {
 	c.Isolate(old)
 	next := attached(t, c, c.Leader(old))
 	ask(t, next, lease, remove)
-	for range 5 {
+	for range 5 { // 2 s: before it notices, after an election's 0.5 s, that it is cut off, and long after
 		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 		_, err := s.Renew(ctx, lease)
 		if cancel(); err == nil {
@@ -117,8 +121,9 @@ func TestDeposedLeader(t *testing.T) {
 		t.Errorf("Wait at a member without a leader = %v, want its word for that", err)
 	}
 	c.Heal(old)
+	ctx := within(t)
 	for err := error(nil); !errors.Is(err, backends.ErrLost); {
-		if _, err = s.Renew(within(t), lease); err == nil || within(t).Err() != nil {
+		if _, err = s.Renew(ctx, lease); err == nil || ctx.Err() != nil {
 			t.Fatalf("Renew after healing = %v, want ErrLost", err)
 		}
 	}

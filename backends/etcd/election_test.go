@@ -1,12 +1,13 @@
 package etcd
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"flockd/backends"
 	"flockd/backends/backendtest/servers"
 )
 
@@ -39,9 +40,7 @@ func TestLeasesAfterAnElection(t *testing.T) {
 		if leasesOf(t, s, req.Key)[id] == old {
 			t.Errorf("%s is under its old lease", id)
 		}
-		if _, err := leases(t, s).LeaseRevoke(t.Context(), &pb.LeaseRevokeRequest{ID: old}); err != nil {
-			t.Error(err)
-		}
+		revoke(t, s, term{id: clientv3.LeaseID(old)})
 	}
 	renew(t, s, lease)
 	held(t, s, waiter)
@@ -51,5 +50,42 @@ func TestLeasesAfterAnElection(t *testing.T) {
 	release(t, s, lease)
 	if got := acquire(t, s, waiter); got.Token <= lease.Token {
 		t.Errorf("token %d after %d", got.Token, lease.Token)
+	}
+}
+
+// The first answer that tells of an election may be the grant's own. The hold is under a lease
+// of the new Raft term by the time that anybody is told.
+func TestElectionBeforeAGrant(t *testing.T) {
+	t.Parallel()
+	_, url := server(t)
+	around := open(t, url)
+	for name, grant := range map[string]func(s *Store, req backends.Request, before func()) (backends.Lease, error){
+		"free": func(s *Store, req backends.Request, before func()) (backends.Lease, error) {
+			return actsOn(t, s, req, before)
+		},
+		"its turn": func(s *Store, req backends.Request, before func()) (backends.Lease, error) {
+			first := acquire(t, around, another(req))
+			_, err := actsOn(t, s, req, before) // prepares a lease of the old term
+			var answer *backends.HeldError
+			if !errors.As(err, &answer) {
+				return backends.Lease{}, err
+			}
+			release(t, around, first)
+			wait(t, s, answer)
+			before()
+			return s.Acquire(t.Context(), req)
+		},
+	} {
+		s, req := open(t, url), another(request(t))
+		line(t, s, req.Key)
+		now := s.cluster.raft.Load()
+		lease, err := grant(s, req, func() { s.cluster.raft.Store(now - 1) })
+		if err != nil || lease.TTL < req.TTL || s.cluster.raft.Load() != now {
+			t.Fatalf("%s: %+v, %v, with Raft term %d heard of, not %d", name, lease, err, s.cluster.raft.Load(), now)
+		}
+		if got, want := leasesOf(t, s, req.Key)[req.ID], s.termOf(req.ID, forHold, req.TTL).id; clientv3.LeaseID(got) != want {
+			t.Errorf("%s: under lease %x, want %x", name, got, want)
+		}
+		release(t, s, lease)
 	}
 }

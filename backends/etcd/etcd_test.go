@@ -35,7 +35,7 @@ func server(t testing.TB, args ...string) (p *servers.Process, url string) {
 }
 
 // request asks for a hold of a key of the test's own, without standing in line.
-func request(t *testing.T) backends.Request {
+func request(t testing.TB) backends.Request {
 	return backends.Request{
 		Key: t.Name(), ID: backends.NewID(), Owner: backends.Owner{User: "alice", Host: "web1", PID: 4711, Command: "report.sh"},
 		Mode: backends.Exclusive, TTL: 2 * time.Minute,

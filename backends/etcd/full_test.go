@@ -2,11 +2,13 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"flockd/backends"
@@ -64,8 +66,22 @@ func TestDatabaseFull(t *testing.T) {
 		}
 	}
 	// A request that hangs since before the release finds no lease to write under.
-	if _, err := (&link{leases: leases(t, s)}).keepAlive(t.Context(), s.termOf(req.ID, forHold, req.TTL).id); err == nil {
-		t.Error("the lease is still there")
+	isGone(t, s, s.termOf(req.ID, forHold, req.TTL))
+}
+
+// isGone checks that a lease has ended.
+func isGone(t testing.TB, s *Store, lease term) {
+	t.Helper()
+	if _, err := (&link{leases: leases(t, s)}).keepAlive(t.Context(), lease.id); !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		t.Errorf("extending lease %x = %v", lease.id, err)
+	}
+}
+
+// revoke ends a lease, whether it is there or not.
+func revoke(t testing.TB, s *Store, lease term) {
+	t.Helper()
+	if err := (&link{leases: leases(t, s)}).revoke(t.Context(), lease.id); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -150,3 +150,16 @@ func TestWatchAfterWaiting(t *testing.T) {
 		t.Errorf("Watch = %v", err)
 	}
 }
+
+// Asking again tells a holder nothing of a notice, so a watch does.
+func TestWatchAfterAskingAgain(t *testing.T) {
+	t.Parallel()
+	_, url := server(t)
+	s, req := open(t, url), request(t)
+	lease := acquire(t, s, req)
+	ask(t, open(t, url), lease, notice)
+	acquire(t, s, req)
+	if err := s.Watch(within(t), lease); err != nil {
+		t.Errorf("Watch = %v", err)
+	}
+}
