@@ -111,8 +111,8 @@ func etcd(t testing.TB, version servers.Version) *store {
 // debian is an etcd before 3.4.31, of which a member that led once revokes leases that
 // are in use, and before 3.4.38, which says that it renewed a lease that it revokes.
 // flockd moves holds under new leases after an election, but not at once, and warns. So
-// it isn't judged as a lock, though seven minutes of storms that were have shown nothing
-// (nor had they without the move: it takes longer ones).
+// it isn't judged as a lock. Seven minutes of storms that were have shown nothing, but
+// nor have three minutes without that move, so they prove little.
 func debian(t testing.TB) *store {
 	s := etcd(t, servers.Debian)
 	s.forgets = true
