@@ -75,6 +75,9 @@ func (u *URL) parseAuthority(authority, path, query string) error {
 	i := strings.LastIndexByte(authority, '@')
 	u.Host = authority[i+1:]
 	cut := strings.Contains(path, "@") || path == "" && strings.Contains(query, "@")
+	if strings.ContainsAny(u.Host, " \t") {
+		return BadURL("the hosts of the %s: URL have white space between them", u.Scheme)
+	}
 	if authority != "" && cut || !portsAreNumbers(u.Host) {
 		return BadURL("the hosts of the %s: URL can't be read; in a password, / is written %%2F, ? %%3F and @ %%40", u.Scheme)
 	}
@@ -162,7 +165,7 @@ func (u *URL) String() string {
 		}
 	}
 	if len(query) > 0 {
-		b.WriteString("?" + strings.ReplaceAll(query.Encode(), url.QueryEscape(Hidden), Hidden))
+		b.WriteString("?" + strings.NewReplacer(url.QueryEscape(Hidden), Hidden, "%2F", "/").Replace(query.Encode()))
 	}
 	return b.String()
 }

@@ -75,7 +75,7 @@ func second(_ time.Duration, err error) error { return err }
 
 func TestURLWithoutSecret(t *testing.T) {
 	for _, raw := range []string{
-		"sqlite:", "sqlite:///a/b.db?prefix=x", "redis://u@h:6379/0", "etcds://h?cert=a.pem&key=b.pem", "x://h?password-file=%2Frun%2Fp",
+		"sqlite:", "sqlite:///a/b.db?prefix=x", "redis://u@h:6379/0", "etcds://h?cert=a.pem&key=b.pem", "x://h?password-file=/run/p",
 	} {
 		u, err := backends.ParseURL(raw)
 		if err != nil || u.Secret() || u.HasHidden() || u.String() != raw {

@@ -110,7 +110,7 @@ func (s *settings) register(set *pflag.FlagSet) {
 	add(groupLock, "backend", "b", s.backend, "where the lock lives").
 		Annotations[byDefault] = []string{"$FLOCKD_BACKEND, else the configuration, else sqlite:"}
 	add(groupLock, "ttl", "", s.ttl, "length of the lease: how long the key stays taken if this host dies. It is renewed while the command runs")
-	add(groupLock, "on-unavailable", "", s.onUnavailable, "what to do when the store is out of reach before the start; run means without the lock")
+	add(groupLock, "on-unavailable", "", s.onUnavailable, "what to do when the store is out of reach, or refuses us, before the start; run means without the lock")
 
 	add(groupWaiting, "wait", "w", s.wait, "how long to stand in line; 0 skips at once")
 	addSwitch(set, groupWaiting, "no-wait", "n", s.noWait, "the same as --wait 0")

@@ -44,7 +44,7 @@ func parseBackend(text string) (string, error) {
 // badBackend is the usage error for a URL that parseBackend refuses.
 func badBackend(from string, err error) error {
 	if errors.Is(err, errHidden) {
-		return usage("flockd leaves secrets out of what it shows and exports: give the URL with its secret",
+		return usage("flockd leaves secrets out of what it shows and exports: give the URL with its secret, or for runs inside of others ?password-file= or FLOCKD_BACKEND",
 			"%s: %w", from, err)
 	}
 	return usage("", "%s: %w", from, err)

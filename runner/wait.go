@@ -74,7 +74,9 @@ func acquire(ctx context.Context, o *Options, clock func() time.Duration) (grant
 		if r.Class == Unavailable {
 			limit = attemptFloor // it has been silent for long enough
 		}
-		l.leave(ctx, limit, r.Class)
+		if l.leave(ctx, limit, r.Class) && r.Class == Unavailable {
+			r.Err = fmt.Errorf("%w; if it was asked and goes on, the key may stay taken for %v", r.Err, o.Request.TTL)
+		}
 	}
 	return g, r
 }
@@ -234,21 +236,23 @@ func (l *line) backOff(ctx context.Context) {
 	pause(ctx, min(d, l.patienceLeft()))
 }
 
-// leave gives the claim up, known or not. An interrupted run is told that the key may yet
-// be granted to it; where the store is unavailable that is said anyway.
-func (l *line) leave(ctx context.Context, limit time.Duration, why Class) {
+// leave gives the claim up, known or not, and reports whether the key may yet be granted
+// to it: a question had no answer, and so has its withdrawal. An interrupted run is told.
+func (l *line) leave(ctx context.Context, limit time.Duration, why Class) (open bool) {
 	err := within(context.WithoutCancel(ctx), limit, func(ctx context.Context) error {
 		return l.o.Backend.Release(ctx, l.o.Request.Key, l.o.Request.ID, backends.Outcome{})
 	})
 	if err == nil || errors.Is(err, backends.ErrLost) {
-		return
+		return false
 	}
-	if l.open && why == Interrupted {
+	open = l.open && (err == errSilent || errors.Is(err, context.DeadlineExceeded))
+	if open && why == Interrupted {
 		l.o.Log.Warn("the store did not answer: the key may yet be granted to this run, and stay taken until that lease expires",
 			"key", l.o.Request.Key, "ttl", l.o.Request.TTL, "err", err)
-		return
+	} else {
+		l.o.Log.Debug("the place in line is left to expire", "key", l.o.Request.Key, "err", err)
 	}
-	l.o.Log.Debug("the place in line is left to expire", "key", l.o.Request.Key, "err", err)
+	return open
 }
 
 // heed ends the context on the first signal that ends a process which waits;

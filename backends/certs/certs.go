@@ -49,6 +49,14 @@ func Config(u *backends.URL) (*tls.Config, error) {
 	return config, nil
 }
 
+// Hint is what the user can do about a server's certificate that wasn't accepted.
+func Hint(err *tls.CertificateVerificationError) string {
+	if errors.As(err.Err, new(x509.HostnameError)) {
+		return "the URL must have one of the names that the certificate is for"
+	}
+	return "?cacert= names the file of the authority that signed its certificate"
+}
+
 func unreadable(option, file string, err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -85,8 +85,11 @@ func endpointsOf(u *backends.URL) (endpoints []string, err error) {
 		if err != nil {
 			name, port = strings.Trim(host, "[]"), ""
 		}
-		if name == "" {
+		switch {
+		case name == "":
 			return nil, backends.BadURL("the %s: URL names no host, or an empty one: etcd://h1:2379,h2:2379", u.Scheme)
+		case err == nil && port == "":
+			return nil, backends.BadURL("the hosts of the %s: URL are names alone, and the scheme stands once: etcd://h1:2379,h2:2379", u.Scheme)
 		}
 		endpoints = append(endpoints, net.JoinHostPort(name, cmp.Or(port, "2379")))
 	}
@@ -95,14 +98,14 @@ func endpointsOf(u *backends.URL) (endpoints []string, err error) {
 
 // prefixOf is what all keys begin with, less the '/' that follows: the path, or ?prefix=.
 func prefixOf(u *backends.URL) (string, error) {
-	path := strings.Trim(u.Path, "/")
+	path, option := strings.Trim(u.Path, "/"), strings.Trim(u.Prefix(), "/")
 	switch {
-	case path == "":
-		return u.Prefix(), nil
-	case u.Query.Has("prefix"):
+	case path != "" && u.Query.Has("prefix"):
 		return "", backends.BadURL("the %s: URL has a path and a ?prefix=, which mean the same", u.Scheme)
+	case strings.HasPrefix(u.Path, "//"), strings.Contains(path, "//"), strings.Contains(option, "//"), option == "":
+		return "", backends.BadURL("the prefix of the %s: URL has an empty part", u.Scheme)
 	}
-	return path, nil
+	return cmp.Or(path, option), nil
 }
 
 // Traits: a claim is named after its ID and its lease is the server's, so any client

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"flockd/backends"
+	"flockd/backends/certs"
 )
 
 // wire is a connection to a member, below gRPC, which would hide why it failed.
@@ -154,7 +155,7 @@ func plainly(endpoint string, err error) error {
 	case errors.As(err, &header), errors.Is(err, errPlain):
 		return backends.Refuse("use an etcd:// URL", "%s speaks no TLS", endpoint)
 	case errors.As(err, &unverified):
-		return backends.Refuse("?cacert= names the file of the authority that signed its certificate",
+		return backends.Refuse(certs.Hint(unverified),
 			"%s: its certificate is not trusted: %s", endpoint, cut(unverified.Err.Error()))
 	case isAlert(err) && strings.Contains(err.Error(), "certificate"):
 		return backends.Refuse("?cert= and ?key= name the files of one", "%s asks for a certificate that it trusts", endpoint)

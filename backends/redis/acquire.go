@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ func (s *Store) acquire(ctx context.Context, req backends.Request) (lease backen
 		a, err = s.ask(ctx, req)
 	}
 	if err != nil {
+		s.undo(ctx, req, a, err)
 		return lease, err
 	}
 	switch a.text(0) {
@@ -49,6 +51,14 @@ func (s *Store) acquire(ctx context.Context, req backends.Request) (lease backen
 		}, s.enough(a)
 	}
 	return lease, fmt.Errorf("%s: unknown answer %q", s.to.name, a.values)
+}
+
+// undo gives back what was granted where the server refuses to say how many replicas have
+// it: whoever is refused takes it that nothing was done.
+func (s *Store) undo(ctx context.Context, req backends.Request, a answer, err error) {
+	if a.values != nil && errors.Is(s.to.classify(err), backends.ErrRefused) {
+		s.Release(ctx, req.Key, req.ID, backends.Outcome{})
+	}
 }
 
 // ask sends the question, and learns the server's clock from the answer.

@@ -9,6 +9,8 @@ import (
 	"net"
 	"os"
 	"syscall"
+
+	"flockd/backends/certs"
 )
 
 // linkError says in plain words what is wrong with a connection. It has no Unwrap:
@@ -53,7 +55,7 @@ func (s *server) handshakeFailed(err error) error {
 	case errors.As(err, &header):
 		return s.misfit(err, "use redis://", "it doesn't speak TLS")
 	case errors.As(err, &certificate):
-		return s.misfit(err, "?cacert= names the authority to trust", "%v", certificate.Err)
+		return s.misfit(err, certs.Hint(certificate), "%v", certificate.Err)
 	case refusedByPeer(err):
 		return s.certificateRefused(err)
 	case late(err) && s.served.Load():

@@ -119,7 +119,7 @@ func TestLateAcquire(t *testing.T) {
 	inspect(t, s, "a") // connects
 	r := request("a")
 	x.Stall(servers.Requests)
-	_, err := s.Acquire(soon(t, 100*time.Millisecond), r)
+	_, err := s.Acquire(soon(t, time.Second), r)
 	wantTrouble(t, err, "no answer in time")
 	isLost(t, direct.Release(t.Context(), "a", r.ID, backends.Outcome{}), "release")
 	seen := watch(t, server.Addr)
@@ -142,7 +142,7 @@ func TestAbandonedQuestion(t *testing.T) {
 	lease, r := acquire(t, direct, request("a")), queue("a")
 	held(t, s, r)
 	x.Stall(servers.Requests)
-	_, err := s.Acquire(soon(t, 100*time.Millisecond), r)
+	_, err := s.Acquire(soon(t, time.Second), r)
 	wantTrouble(t, err, "no answer in time")
 	release(t, direct, lease)
 	seen := watch(t, server.Addr)

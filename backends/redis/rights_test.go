@@ -142,6 +142,20 @@ func needs(t *testing.T, s *Store, right string) {
 	}
 }
 
+// Where the server doesn't say how many replicas have a grant, it is given back.
+func TestRefusedWaitLeavesNothing(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	admin := open(t, "redis://"+server.Addr)
+	user(t, admin, server, "waitless", slices.DeleteFunc(granted(t), func(r string) bool { return r == "+wait" }))
+	s := open(t, "redis://waitless:secret@"+server.Addr+"?min-replicas=1")
+	_, err := s.Acquire(t.Context(), request("a"))
+	wantRefused(t, err, "lacks a right")
+	if status := inspect(t, admin, "a"); len(status.Line) > 0 {
+		t.Errorf("it left %+v", status.Line)
+	}
+}
+
 // A key of flockd's that another user may not touch.
 func TestOtherNames(t *testing.T) {
 	t.Parallel()

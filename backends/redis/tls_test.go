@@ -39,13 +39,13 @@ func TestTLS(t *testing.T) {
 		t.Errorf("Wait = %v", err)
 	}
 	_, port, _ := net.SplitHostPort(server.Addr)
-	for url, text := range map[string]string{
-		base + stranger.File + ours:                               "unknown authority",
-		"rediss://127.0.0.2:" + port + "?cacert=" + a.File + ours: "127.0.0.2",
+	for url, want := range map[string]struct{ text, hint string }{
+		base + stranger.File + ours:                               {"unknown authority", "?cacert="},
+		"rediss://127.0.0.2:" + port + "?cacert=" + a.File + ours: {"127.0.0.2", "one of the names"},
 	} {
 		_, err := open(t, url).Acquire(t.Context(), request("b"))
-		wantRefused(t, err, text)
-		wantHint(t, err, "?cacert=")
+		wantRefused(t, err, want.text)
+		wantHint(t, err, want.hint)
 	}
 	for _, url := range []string{base + a.File, base + a.File + shows(stranger)} {
 		_, err := open(t, url).Acquire(t.Context(), request("b"))
