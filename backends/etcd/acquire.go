@@ -114,6 +114,7 @@ func (a *asking) hurry(ctx context.Context) (backends.Lease, *view, error) {
 	r := k.claim.promoted(t)
 	alone := clientv3.Compare(clientv3.CreateRevision(a.n.line).WithPrefix(), ">", k.claim.create-1)
 	conds := append(a.conds(k.claim), alone)
+	meanwhile := a.keeping(ctx, t) // beside the grant: the hold lasts if both succeed
 	resp, err := a.l.txn(ctx, conds, []clientv3.Op{a.put(r, t)}, a.n.looks(a.ID))
 	if err != nil {
 		return none, nil, movedIfEnded(err)
@@ -123,9 +124,25 @@ func (a *asking) hurry(ctx context.Context) (backends.Lease, *view, error) {
 		return none, v, err
 	}
 	c := a.holds(r, k.claim, t, resp.Header.Revision)
-	ttl, err := a.l.keepAlive(ctx, t.id)
-	lease, err := a.granted(ctx, c, ttl, movedIfEnded(err))
+	lasts := <-meanwhile
+	lease, err := a.granted(ctx, c, lasts.ttl, movedIfEnded(lasts.err))
 	return lease, nil, err
+}
+
+// kept is the answer to a keepAlive.
+type kept struct {
+	ttl time.Duration
+	err error
+}
+
+// keeping extends the lease t meanwhile.
+func (a *asking) keeping(ctx context.Context, t term) <-chan kept {
+	answer := make(chan kept, 1)
+	go func() {
+		ttl, err := a.l.keepAlive(ctx, t.id)
+		answer <- kept{ttl, err}
+	}()
+	return answer
 }
 
 func (a *asking) act(ctx context.Context, v *view) (backends.Lease, error) {
