@@ -111,7 +111,7 @@ func (s *Store) classify(err error) error {
 		return fmt.Errorf("%s: %s", where, trim(e.Error()))
 	}
 	if st, ok := status.FromError(err); ok && member != nil {
-		return fmt.Errorf("%s: the connection failed: %s", where, s.cluster.quote(plainText(st.Message())))
+		return fmt.Errorf("%s: the connection failed: %s", where, backends.Quote(plainText(st.Message()), s.cluster.password))
 	}
 	return err
 }

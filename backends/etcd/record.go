@@ -92,7 +92,7 @@ func decode(kv *mvccpb.KeyValue, v any) error {
 // foreign refuses what somebody else has put where our records are. To take it for a
 // claim would stop the line for good, and to pass over it could grant the key twice.
 func foreign(key string) error {
-	const longest = 3*backends.MaxKey + quoted // an escaped key, and what they have added
+	const longest = 3*backends.MaxKey + 200 // an escaped key, and what they have added
 	if len(key) > longest {
 		key = key[:longest] + "…"
 	}

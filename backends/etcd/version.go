@@ -8,6 +8,8 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"flockd/backends"
 )
 
 // sound are the first patch releases, by minor version of etcd 3, whose leader
@@ -25,7 +27,7 @@ func caveatOf(version, endpoint string) string {
 	case major < 3 || !old:
 		least, minor = sound[4], 4
 	}
-	return fmt.Sprintf("etcd %s at %s may let two run after a change of its leader: upgrade to 3.%d.%d or newer", cut(version), endpoint, minor, least)
+	return fmt.Sprintf("etcd %s at %s may let two run after a change of its leader: upgrade to 3.%d.%d or newer", backends.Quote(version, ""), endpoint, minor, least)
 }
 
 func parseVersion(version string) (major, minor, patch int, ok bool) {

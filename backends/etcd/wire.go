@@ -156,7 +156,7 @@ func plainly(endpoint string, err error) error {
 		return backends.Refuse("use an etcd:// URL", "%s speaks no TLS", endpoint)
 	case errors.As(err, &unverified):
 		return backends.Refuse(certs.Hint(unverified),
-			"%s: its certificate is not trusted: %s", endpoint, cut(unverified.Err.Error()))
+			"%s: its certificate is not trusted: %s", endpoint, backends.Quote(unverified.Err.Error(), ""))
 	case isAlert(err) && strings.Contains(err.Error(), "certificate"):
 		return backends.Refuse("?cert= and ?key= name the files of one", "%s asks for a certificate that it trusts", endpoint)
 	case errors.As(err, &dns):

@@ -111,7 +111,7 @@ func (s *server) classifyAnswer(code, text string) error {
 	case "NOAUTH":
 		return backends.Refuse("give a password in the URL or by ?password-file=", "%s wants a password", s.name)
 	case "NOPERM":
-		return backends.Refuse(rightsHint, "%s: the user lacks a right: %s", s.name, s.quote(text))
+		return backends.Refuse(rightsHint, "%s: the user lacks a right: %s", s.name, backends.Quote(text, s.password))
 	case "READONLY":
 		return s.replica()
 	case "MOVED", "ASK", "CROSSSLOT":
@@ -138,14 +138,14 @@ func (s *server) classifyTrouble(code, text string) error {
 		return backends.Refuse("", "%s has no database %d", s.name, s.db)
 	case strings.Contains(lower, "unknown command"):
 		text, _, _ = strings.Cut(text, ", with args") // the script's text
-		return backends.Refuse("", "%s doesn't know a command that flockd needs: %s", s.name, s.quote(text))
+		return backends.Refuse("", "%s doesn't know a command that flockd needs: %s", s.name, backends.Quote(text, s.password))
 	case strings.Contains(lower, "can't run this command"), strings.Contains(lower, "acl failure"),
 		strings.Contains(lower, "can't access at least one of the keys"):
-		return backends.Refuse(rightsHint, "%s: the user lacks a right: %s", s.name, s.quote(text))
+		return backends.Refuse(rightsHint, "%s: the user lacks a right: %s", s.name, backends.Quote(text, s.password))
 	case strings.Contains(lower, "called without any password configured"):
 		return backends.Refuse("leave the password out of the URL", "%s has no password", s.name)
 	}
-	return fmt.Errorf("%s: %s", s.name, s.quote(text))
+	return fmt.Errorf("%s: %s", s.name, backends.Quote(text, s.password))
 }
 
 // passing is the state that a server with such an error is in, if it may pass; else "".

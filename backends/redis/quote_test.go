@@ -3,14 +3,11 @@ package redis
 import (
 	"io"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
-	"flockd/backends"
 	"flockd/backends/backendtest/servers"
 )
 
@@ -106,34 +103,6 @@ func TestShutOut(t *testing.T) {
 		err := s.shutOut(answerError(text))
 		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v, want %q", text, err, want)
-		}
-	}
-}
-
-// What a server says otherwise is shown without the password, in one line.
-func TestQuote(t *testing.T) {
-	t.Parallel()
-	for what, secret := range secrets {
-		s := &server{settings: &settings{password: secret}}
-		for _, form := range append(forms(secret), secret[len(secret)/2:], secret[:min(len(secret), 128)]) {
-			if len(form) < min(telling, len(secret)) {
-				continue
-			}
-			text := s.quote("so it is '" + form + "' that")
-			if !strings.Contains(text, backends.Hidden) || strings.Contains(text, form) || leaks(text, form) != "" {
-				t.Errorf("a password %s: %q", what, text)
-			}
-		}
-	}
-	s := &server{settings: &settings{password: url.PathEscape("not there")}}
-	for text, want := range map[string]string{
-		"ERR something new":                          "ERR something new",
-		"ERR a\tb\r\nc\x1b[2J\x00\u202e\xff":         "ERR a b  c [2J  �",
-		"ERR " + strings.Repeat("業", 300):            "ERR " + strings.Repeat("業", 196) + "…",
-		"ERR " + strings.Repeat("a long text ", 1e6): "ERR " + strings.Repeat("a long text ", 17)[:196] + "…",
-	} {
-		if got := s.quote(text); got != want || !utf8.ValidString(got) {
-			t.Errorf("%.60q: %q, want %q", text, got, want)
 		}
 	}
 }

@@ -1,16 +1,14 @@
-package redis
+package backends
 
 import (
 	"net/url"
 	"strconv"
 	"strings"
 	"unicode"
-
-	"flockd/backends"
 )
 
 const (
-	quoted = 200 // characters of what a server says: enough for what Redis says, in a line or two
+	quoted = 200 // characters of what a server says: a line or two
 
 	// telling is how many bytes in a row of a password are hidden, for a server may
 	// cut off the rest: few enough to be of no use to anybody, and enough that the
@@ -18,11 +16,15 @@ const (
 	telling = 8
 )
 
-// quote is what the server said, fit for a message of ours: in one line, of a length
-// to be read, and without the password.
-func (s *server) quote(text string) string {
+// Quote is what a server said, fit for a message of ours: in one line, of a length
+// to be read, and without the password; empty: there is none.
+func Quote(text, password string) string {
 	text = text[:min(len(text), 10*quoted)]
-	for _, form := range forms(s.password) {
+	all := forms(password)
+	for _, form := range all {
+		text = strings.ReplaceAll(text, form, Hidden)
+	}
+	for _, form := range all {
 		text = hide(text, form)
 	}
 	runes := []rune(strings.Map(printable, text))
@@ -43,6 +45,9 @@ func printable(r rune) rune {
 // forms are the ways in which a password may be written: as it is, with its line
 // breaks made spaces, as Redis does in an error, and escaped.
 func forms(password string) []string {
+	if password == "" {
+		return nil
+	}
 	spaced := strings.NewReplacer("\r", " ", "\n", " ").Replace(password)
 	escaped := strconv.QuoteToASCII(password)
 	return []string{
@@ -51,7 +56,7 @@ func forms(password string) []string {
 	}
 }
 
-// hide puts backends.Hidden in the place of the secret, and of each part of it that
+// hide puts Hidden in the place of the secret, and of each part of it that
 // is telling.
 func hide(text, secret string) string {
 	least := min(len(secret), telling)
@@ -66,7 +71,7 @@ func hide(text, secret string) string {
 			text = text[1:]
 			continue
 		}
-		b.WriteString(backends.Hidden)
+		b.WriteString(Hidden)
 		text = text[n:]
 	}
 	return b.String()
