@@ -14,8 +14,15 @@ type Waiter interface {
 	Wait(ctx context.Context, held *HeldError) error
 }
 
-// Watcher is implemented by stores that can say at once what a holder would else
-// hear with its next renewal.
+// Cautioner is implemented by stores some of which are worth less than others of
+// their kind.
+type Cautioner interface {
+	// Caveat says why, as far as is known by then; "" where there is nothing to say.
+	Caveat() string
+}
+
+// Watcher is implemented by stores that can say at once what a holder would otherwise
+// hear only with its next renewal.
 type Watcher interface {
 	// Watch returns nil when something may have been done to the hold that no
 	// renewal has told of yet: it was removed, or somebody left a notice. It

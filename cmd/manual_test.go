@@ -83,11 +83,11 @@ A secret in --backend shows up in ps(1): use FLOCKD_BACKEND, a configuration fil
 var storeURLs = [][2]string{
 	{"`sqlite:`, `sqlite:///PATH`", "A file of this host, by default the one under FILES. Strict on one host."},
 	{"`redis://[USER:PASSWORD@]HOST[:6379][/DB]`, `rediss://`…, `redis+unix:///PATH[?db=DB]`", "The primary of a Redis 6 or newer, or Valkey; with TLS; through a Unix socket. A best effort: a failover may lose the lock. `?min-replicas=N` counts a grant or renewal only once N replicas have it."},
-	{"`etcd://[USER:PASSWORD@]HOST[:2379],`…`[/PREFIX]`, `etcds://`…", "The members of an etcd cluster; with TLS. Strict, by consensus. Leases are whole seconds, two at least by default."},
+	{"`etcd://[USER:PASSWORD@]HOST[:2379],`…`[/PREFIX]`, `etcds://`…", "The members of an etcd cluster; with TLS. Strict, by consensus; versions with known faults a best effort, with a warning. Leases are whole seconds, two at least by default."},
 }
 
 const storeOptions = `All take ` + "`?prefix=NAME`" + `, a name space of its own ("flockd" unless given), and ` + "`?timeout=5s`" + `, how long
-one request may last; those elsewhere ` + "`?password-file=FILE`" + `, and with TLS ` + "`?cacert=FILE&cert=FILE&key=FILE`" + `. Reserved characters of a
+one request may last; Redis and etcd also take ` + "`?password-file=FILE`" + `, and with TLS ` + "`?cacert=FILE&cert=FILE&key=FILE`" + `. Reserved characters of a
 user or password are written as in every URL: / as %2F, @ as %40. Each store's rights, settings and limits are in docs/stores.md of the
 source.`
 

@@ -150,7 +150,7 @@ func (r *lockedRun) nameDefault(store backends.Backend) {
 
 // nameCaveat says why a lock in this very store is worth less than others of its kind.
 func (r *lockedRun) nameCaveat(store backends.Backend) {
-	if s, ok := backends.As[interface{ Caveat() string }](store); ok && s.Caveat() != "" {
+	if s, ok := backends.As[backends.Cautioner](store); ok && s.Caveat() != "" {
 		r.say(slog.LevelWarn, s.Caveat())
 	}
 }

@@ -15,6 +15,7 @@
 //	          | the wait or the patience runs out, | over; the claim is released
 //	          | a refusal, HUP, INT, QUIT or TERM  |
 //	held      | a renewal                          | held, counted from its own sent
+//	          | a hint that a renewal has news     | held: renewed at once
 //	          | any failed renewal but ErrLost     | held: the old deadline stands
 //	          | Term time without a renewal        | stopping: TERM now, KILL at Kill time
 //	          | Kill time without a renewal        | stopping: KILL now, before any renewal

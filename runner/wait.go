@@ -76,7 +76,7 @@ func acquire(ctx context.Context, o *Options, clock func() time.Duration) (grant
 			limit = attemptFloor // it has been silent for long enough
 		}
 		if l.leave(ctx, limit, r.Class) && r.Class == Unavailable {
-			r.Err = fmt.Errorf("%w; if it was asked and goes on, the key may stay taken for %v", r.Err, o.Request.TTL)
+			r.Err = fmt.Errorf("%w; if it has got the question, the key may yet be granted, and stay taken for a lease's time", r.Err)
 		}
 	}
 	return g, r

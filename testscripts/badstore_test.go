@@ -118,7 +118,7 @@ func TestBadEtcd(t *testing.T) {
 func TestOldEtcdIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	r := newFolder(t)
-	r.run("etcd://"+servers.Etcd(t, servers.Debian).Addr, "k", "--", "true").ends(0).says("may let two run after a change of its leader")
+	r.run("etcd://"+servers.Etcd(t, servers.Debian).Addr, "k", "--", "true").ends(0).says("and then let two run")
 	j := r.run("etcd://"+servers.Etcd(t, servers.Current).Addr, "k", "--", "true").ends(0)
 	if said := j.stderr.String(); said != "" {
 		t.Errorf("a current one: %s", said)

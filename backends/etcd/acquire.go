@@ -66,7 +66,7 @@ func isAnswer(err error) bool {
 }
 
 // disown revokes the leases of an attempt, before the answer that is given to the caller.
-// A grant that hangs on the way to a member needs its lease, and would else come to
+// A grant that hangs on the way to a member needs its lease, and would otherwise come to
 // life when the key is free; and a lease that nobody needs would last for a TTL.
 func (s *Store) disown(ctx context.Context, made attempt, answer error) error {
 	err := s.call(ctx, func(ctx context.Context, l *link) (err error) {

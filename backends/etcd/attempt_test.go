@@ -71,7 +71,7 @@ func TestLoserLeavesNoLease(t *testing.T) {
 	_, url := server(t)
 	s := open(t, url)
 	before := len(leasesLeft(t, s))
-	made := attempt{leases: nil}
+	var made attempt
 	req := request(t)
 	err := s.call(t.Context(), func(ctx context.Context, l *link) error {
 		a := &asking{Request: req, s: s, l: l, n: s.names(req.Key), made: &made}
@@ -90,18 +90,22 @@ func TestLoserLeavesNoLease(t *testing.T) {
 	}
 }
 
-// A run of a day leaves no lease of a day.
+// A run of a day leaves no lease of a day, and no more does who waited for one.
 func TestLongLeaseEndsWithItsRun(t *testing.T) {
 	t.Parallel()
 	_, url := server(t)
 	s, req := open(t, url), request(t)
 	req.TTL = 24 * time.Hour
-	lease := acquire(t, s, req)
-	under := leasesOf(t, s, req.Key)[req.ID]
+	lease, waiter := acquire(t, s, req), another(req)
+	held(t, s, waiter)
+	if err := s.Release(t.Context(), waiter.Key, waiter.ID, backends.Outcome{}); err != nil {
+		t.Error(err)
+	}
 	release(t, s, lease)
 	for _, id := range leasesLeft(t, s) {
-		if id == under {
-			t.Error("its lease is there")
+		left, err := leases(t, s).LeaseTimeToLive(t.Context(), &pb.LeaseTimeToLiveRequest{ID: id})
+		if err != nil || left.TTL > int64(endedFor/time.Second) {
+			t.Errorf("a lease is left: %+v, %v", left, err)
 		}
 	}
 	if _, err := s.Acquire(t.Context(), req); !errors.Is(err, backends.ErrLost) {

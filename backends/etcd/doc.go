@@ -24,6 +24,6 @@
 // A member that stood still may yet do what it was asked before, for a client that has
 // given up. It comes too late where the client has reached another member since: the
 // claim that it was about has moved, and its ID is forbidden or its lease gone. Where nobody
-// could be reached, the key may so be granted to somebody who has left, and
+// could be reached, the key may thus be granted to somebody who has left, and
 // stays taken for that TTL.
 package etcd

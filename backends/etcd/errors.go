@@ -128,8 +128,10 @@ func trim(text string) string { return strings.TrimPrefix(text, "etcdserver: ") 
 
 // plainText is the end of gRPC's chain of causes, which is what happened.
 func plainText(text string) string {
-	text = text[strings.LastIndex(text, "desc = ")+1:]
-	text = strings.TrimPrefix(text, "esc = ")
+	const cause = "desc = "
+	if i := strings.LastIndex(text, cause); i >= 0 {
+		text = text[i+len(cause):]
+	}
 	if _, after, ok := strings.Cut(text, "transport: "); ok {
 		text = after
 	}

@@ -24,6 +24,7 @@ var _ interface {
 	backends.Backend
 	backends.Waiter
 	backends.Watcher
+	backends.Cautioner
 } = (*Store)(nil)
 
 // Open reads etcd://[USER:PASSWORD@]HOST[:PORT],…[/PREFIX], etcds: for TLS. It begins
@@ -87,9 +88,9 @@ func endpointsOf(u *backends.URL) (endpoints []string, err error) {
 		}
 		switch {
 		case name == "":
-			return nil, backends.BadURL("the %s: URL names no host, or an empty one: etcd://h1:2379,h2:2379", u.Scheme)
+			return nil, backends.BadURL("the %s: URL names no host, or an empty one: %s://h1:2379,h2:2379", u.Scheme, u.Scheme)
 		case err == nil && port == "":
-			return nil, backends.BadURL("the hosts of the %s: URL are names alone, and the scheme stands once: etcd://h1:2379,h2:2379", u.Scheme)
+			return nil, backends.BadURL("the hosts of the %s: URL are names alone, and the scheme stands once: %s://h1:2379,h2:2379", u.Scheme, u.Scheme)
 		}
 		endpoints = append(endpoints, net.JoinHostPort(name, cmp.Or(port, "2379")))
 	}

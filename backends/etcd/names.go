@@ -48,6 +48,8 @@ type term struct {
 	seconds int64
 }
 
+func (t term) lasts() time.Duration { return time.Duration(t.seconds) * time.Second }
+
 // termFor is the lease of at least d, in whole seconds, that id has for that purpose.
 func termFor(id string, p purpose, d time.Duration) term {
 	seconds := int64(max(1, (d+time.Second-1)/time.Second))
@@ -78,7 +80,7 @@ func runsTerm(prefix string, now time.Time) term {
 	return term{leaseID(prefix, fmt.Sprintf("runs %d-%d", year, week), seconds), seconds}
 }
 
-// leaseID is 63 bits of a hash: etcd's are positive.
+// leaseID is a hash, positive as etcd's IDs are, and never 0, which to etcd is no lease.
 func leaseID(of, purpose string, seconds int64) clientv3.LeaseID {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", of, purpose, seconds))
 	return clientv3.LeaseID(binary.BigEndian.Uint64(sum[:])>>1 | 1)

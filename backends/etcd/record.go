@@ -107,9 +107,6 @@ func (c *claim) token() backends.Token {
 	return backends.Token(c.create)
 }
 
-// lasts is the length of a hold's lease, as asked.
-func (r record) lasts() time.Duration { return time.Duration(r.TTL) * time.Second }
-
 // public is the claim as others see it.
 func (c *claim) public() backends.Claim {
 	b := backends.Claim{

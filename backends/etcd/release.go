@@ -21,7 +21,7 @@ const endedFor = 20 * time.Minute
 // The lease of a hold, or of one to come, is enough for its tombstone if it is at least this
 // long: a request for the same ID that comes late needs that lease, or the one of its
 // place, which is shorter, or one of either from an earlier Raft term, which nobody
-// has extended since, so that it ends sooner.
+// has extended since, so that it ends sooner. A minute is well above a place's 15 s.
 const ownEnough = time.Minute
 
 // Release implements backends.Backend.
@@ -155,20 +155,31 @@ func (r *releasing) end(ctx context.Context, mine *claim) error {
 	case !resp.Succeeded:
 		return errMoved
 	}
-	if under != mine.lease && mine.lasts() > endedFor {
-		r.l.revoke(ctx, mine.lease) // or each run would leave a lease for that long; if this fails, it does
-	}
+	r.shed(ctx, mine, under)
 	return nil
+}
+
+// shed revokes what would stay for a long time and serves nobody: each run would leave
+// it. If that fails, this one does.
+func (r *releasing) shed(ctx context.Context, mine *claim, under clientv3.LeaseID) {
+	if hold := r.hold(mine); hold.id != 0 && hold.id != under && hold.lasts() > endedFor {
+		r.l.revoke(ctx, hold.id)
+	}
+}
+
+// hold is the lease of the hold, or of the one to come; zero: none is known.
+func (r *releasing) hold(mine *claim) term {
+	if mine.State == backends.Holding {
+		return term{mine.lease, mine.TTL}
+	}
+	return r.known.hold
 }
 
 // under is the lease for the tombstone of a claim.
 func (r *releasing) under(ctx context.Context, mine *claim) (clientv3.LeaseID, error) {
-	enough := int64(ownEnough / time.Second)
-	switch {
-	case mine.State == backends.Holding && mine.TTL >= enough && mine.lasts() <= endedFor:
-		return mine.lease, nil
-	case mine.State == backends.Waiting && r.known.hold.seconds >= enough:
-		return r.known.hold.id, nil
+	hold := r.hold(mine)
+	if lasts := hold.lasts(); lasts >= ownEnough && lasts <= endedFor {
+		return hold.id, nil
 	}
 	t := termFor(r.id, forEnd, endedFor)
 	_, err := r.l.last(ctx, t)

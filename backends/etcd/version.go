@@ -12,9 +12,9 @@ import (
 	"flockd/backends"
 )
 
-// sound are the first patch releases, by minor version of etcd 3, whose leader
-// renews no lease any more once another has taken its place. Later minor
-// versions were never without that.
+// sound are the first patch releases, by minor version of etcd 3, that look once more
+// whether a lease was revoked before they say that it was renewed (etcd-io/etcd#20590).
+// Later minor versions have always done so.
 var sound = map[int]int{4: 38, 5: 23, 6: 5}
 
 // caveatOf is what is wrong with an etcd of that version; "" is nothing that we know of.
@@ -27,7 +27,7 @@ func caveatOf(version, endpoint string) string {
 	case major < 3 || !old:
 		least, minor = sound[4], 4
 	}
-	return fmt.Sprintf("etcd %s at %s may let two run after a change of its leader: upgrade to 3.%d.%d or newer", backends.Quote(version, ""), endpoint, minor, least)
+	return fmt.Sprintf("etcd %s at %s may say that it renewed a lease which it revokes, and then let two run: upgrade to 3.%d.%d or newer", backends.Quote(version, ""), endpoint, minor, least)
 }
 
 func parseVersion(version string) (major, minor, patch int, ok bool) {

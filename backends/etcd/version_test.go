@@ -31,7 +31,7 @@ func TestCaveat(t *testing.T) {
 	old := servers.Etcd(t, servers.Debian)
 	s = open(t, "etcd://"+old.Addr)
 	acquire(t, s, request(t))
-	if got := s.Caveat(); !strings.Contains(got, " at "+old.Addr+" may let two run after a change of its leader: upgrade to 3.4.38 or newer") {
+	if got := s.Caveat(); !strings.Contains(got, " at "+old.Addr+" may say that it renewed a lease which it revokes, and then let two run: upgrade to 3.4.38 or newer") {
 		t.Errorf("caveat %q", got)
 	}
 }

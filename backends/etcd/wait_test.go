@@ -119,7 +119,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// A client that knows nothing of the grant, as the guard's, hears of what comes.
+// A client that knows nothing of the grant hears of what comes.
 func TestWatchOfAnothersGrant(t *testing.T) {
 	t.Parallel()
 	_, url := server(t)

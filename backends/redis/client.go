@@ -15,7 +15,7 @@ import (
 )
 
 // connections is how many may be in use at once by one client. A run uses one, and a
-// few more where some don't answer.
+// few more where some don't answer; the rest is room, and costs nothing until it is used.
 const connections = 100
 
 const (

@@ -8,8 +8,9 @@
 // What is not promised:
 //
 //   - A failover may lose a grant that was acknowledged, and then two hold the key:
-//     for the rest of a lease, or, with a primary that is cut off from its replicas
-//     but not from the holder, for as long as the cut lasts. ?min-replicas=N narrows
+//     until the first one's next renewal and the time to stop it, or, with a primary
+//     that is cut off from its replicas but not from the holder, for as long as the cut
+//     lasts. ?min-replicas=N narrows
 //     that: a grant or renewal counts only once N replicas have it. Tokens go on
 //     growing in both cases, as they are never below the server's clock in
 //     microseconds, unless the clock of the new primary is behind.

@@ -208,8 +208,13 @@ func TestServerThatKnowsLess(t *testing.T) {
 	renew(t, s, lease)
 	release(t, s, lease)
 	release(t, s, acquire(t, s, waiter))
+	lists := 0
 	for _, err := range s.List(t.Context(), "") {
 		wantRefused(t, err, "listing takes SCAN")
+		lists++
+	}
+	if lists != 1 {
+		t.Errorf("%d answers to List, want its refusal", lists)
 	}
 	_, err := open(t, "redis://:hunter2@"+server.Addr).Acquire(t.Context(), request("a"))
 	wantRefused(t, err, "refuses the user or password")

@@ -27,7 +27,7 @@ const (
 	// client that is gone leaves nothing behind at the server for longer.
 	listenAtMost = 15 * time.Second
 
-	// rounding is how much later than told the server may end a listening: it looks
+	// rounding is how much later than told the server may end a BLPOP or a WAIT: it looks
 	// ten times a second at least.
 	rounding = 150 * time.Millisecond
 )

@@ -109,10 +109,11 @@ func etcd(t testing.TB, version servers.Version) *store {
 }
 
 // debian is an etcd before 3.4.31, of which a member that led once revokes leases that
-// are in use, and before 3.4.38, which says that it renewed a lease that it revokes.
-// flockd moves holds under new leases after an election, but not at once, and warns. So
-// it isn't judged as a lock. Seven minutes of storms that were have shown nothing, but
-// nor have three minutes without that move, so they prove little.
+// are in use, as newer ones do after they stood still, and before 3.4.38, which says that
+// it renewed a lease that it revokes. flockd moves holds under new leases after an
+// election, but not at once, and warns. So it isn't judged as a lock. Seven minutes of
+// storms that did judge it showed nothing, but neither did three without that move, so
+// they prove little.
 func debian(t testing.TB) *store {
 	s := etcd(t, servers.Debian)
 	s.forgets = true
