@@ -46,12 +46,14 @@ func release(ctx context.Context, b backends.Backend, lease backends.Lease, outc
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), window)
 	defer cancel()
 	began, tried := time.Now(), false // an attempt before may have been applied
+	var gone error                    // the store's word, where it isn't known whose work that was
 	var why error                     // the latest that the store has said
 	for backoff := backoffMin; ; backoff = min(2*backoff, backoffMax) {
 		err := within(ctx, askAtMost, func(ctx context.Context) error {
 			return b.Release(ctx, lease.Key, lease.ID, outcome)
 		})
 		if tried && errors.Is(err, backends.ErrLost) {
+			gone = err
 			err = applied(ctx, b, lease, outcome, left > time.Since(began), err)
 		}
 		if err == nil || errors.Is(err, backends.ErrLost) {
@@ -64,6 +66,9 @@ func release(ctx context.Context, b backends.Backend, lease backends.Lease, outc
 		log.Debug("release failed", "key", lease.Key, "err", err)
 		pause(ctx, backoff/2+rand.N(backoff/2))
 		if ctx.Err() != nil || errors.Is(err, backends.ErrRefused) {
+			if gone != nil {
+				return gone // to say "finished" would be a guess
+			}
 			if left -= time.Since(began); left > 0 {
 				log.Warn("could not give the key back: it stays taken until the lease expires",
 					"key", lease.Key, "left", left, "err", why)

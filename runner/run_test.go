@@ -520,3 +520,28 @@ func TestTickOf(t *testing.T) {
 		}
 	}
 }
+
+// Where the store says that the hold is gone, and can't say whose work that was, the run
+// isn't called finished.
+func TestReleaseThatCannotBeExplainedIsALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		tried := 0
+		f := blind{&faulty{Backend: b, release: func(context.Context, string, string, backends.Outcome) error {
+			if tried++; tried == 1 {
+				return errors.New("connection reset")
+			}
+			return backends.ErrLost
+		}}}
+		if r, _ := runFake(t, Options{Backend: f}, newFake(), sec); r.Class != Lost {
+			t.Errorf("got %+v, %d releases", r, tried)
+		}
+	})
+}
+
+// blind is a store that shows no key.
+type blind struct{ *faulty }
+
+func (blind) Inspect(context.Context, string) (backends.Status, error) {
+	return backends.Status{}, errors.New("timeout")
+}

@@ -123,7 +123,7 @@ func (l *line) ask(ctx context.Context) (grant, error) {
 	if err != nil {
 		return grant{}, err
 	}
-	l.claimed = true
+	l.claimed, l.open = true, true
 	timing, err := TimingOf(l.o.Backend.Traits(), lease.TTL, l.o.Grace)
 	if err == nil && l.clock() >= sent+timing.Term {
 		err = errLate
@@ -160,7 +160,7 @@ func (l *line) judge(ctx context.Context, err error) Result {
 
 // taken says whether to wait for those who are in the way.
 func (l *line) taken() Result {
-	l.backoff, l.why, l.open = backoffMin, nil, false
+	l.backoff, l.why = backoffMin, nil // an earlier question may be on its way yet
 	if l.o.Wait == 0 {
 		return Result{Class: Skipped, Held: l.held}
 	}
@@ -242,8 +242,9 @@ func (l *line) backOff(ctx context.Context) {
 	pause(ctx, min(d, l.patienceLeft()))
 }
 
-// leave gives the claim up, known or not, and reports whether the key may yet be granted
-// to it: a question had no answer, and so has its withdrawal. An interrupted run is told.
+// leave gives the claim up, known or not, and reports whether the key may be or yet become
+// ours: it was granted, or a question had no answer, and the withdrawal had none. The user
+// is told, unless the store is unavailable: that is said anyway.
 func (l *line) leave(ctx context.Context, limit time.Duration, why Class) (open bool) {
 	err := within(context.WithoutCancel(ctx), limit, func(ctx context.Context) error {
 		return l.o.Backend.Release(ctx, l.o.Request.Key, l.o.Request.ID, backends.Outcome{})
@@ -252,7 +253,7 @@ func (l *line) leave(ctx context.Context, limit time.Duration, why Class) (open 
 		return false
 	}
 	open = l.open && (err == errSilent || errors.Is(err, context.DeadlineExceeded))
-	if open && why == Interrupted {
+	if open && why != Unavailable {
 		l.o.Log.Warn("the store did not answer: the key may yet be granted to this run, and stay taken until that lease expires",
 			"key", l.o.Request.Key, "ttl", l.o.Request.TTL, "err", err)
 	} else {

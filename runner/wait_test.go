@@ -413,3 +413,45 @@ func TestSignalAfterTheGrant(t *testing.T) {
 		}
 	})
 }
+
+// A run that leaves the line while the store is silent says that the key may yet be its
+// own: the grant came with a signal, or an earlier question is on its way.
+func TestLeavingASilentStoreIsTold(t *testing.T) {
+	silent := func(ctx context.Context, _, _ string, _ backends.Outcome) error { <-ctx.Done(); return ctx.Err() }
+	for name, tc := range map[string]struct {
+		wait    time.Duration
+		class   Class
+		acquire func(b *mem.Store, signals chan os.Signal) func(context.Context, backends.Request) (backends.Lease, error)
+	}{
+		"a signal with the grant": {time.Minute, Interrupted, func(b *mem.Store, signals chan os.Signal) func(context.Context, backends.Request) (backends.Lease, error) {
+			return func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+				defer func() { signals <- syscall.SIGTERM }()
+				return b.Acquire(ctx, r)
+			}
+		}},
+		"an earlier question": {0, Skipped, func(b *mem.Store, _ chan os.Signal) func(context.Context, backends.Request) (backends.Lease, error) {
+			asked := 0
+			return func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+				if asked++; asked == 1 {
+					<-ctx.Done()
+					return backends.Lease{}, ctx.Err()
+				}
+				return backends.Lease{}, &backends.HeldError{Key: r.Key}
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, signals, said := mem.New(), make(chan os.Signal, 1), &records{}
+				o := waitFor(&faulty{Backend: b, acquire: tc.acquire(b, signals), release: silent}, tc.wait)
+				o.Signals, o.Log = signals, said.logger()
+				if _, r := acquire(t.Context(), o, newClock().now); r.Class != tc.class {
+					t.Errorf("class %s, want %s", r.Class, tc.class)
+				}
+				if said.count("may yet be granted") != 1 {
+					t.Errorf("it said:\n%s", said.String())
+				}
+			})
+		})
+	}
+}

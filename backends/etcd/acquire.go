@@ -37,7 +37,7 @@ func (s *Store) Acquire(ctx context.Context, req backends.Request) (backends.Lea
 		return err
 	})
 	if made.leases != nil && req.Place == 0 && isAnswer(err) {
-		err = s.disown(ctx, made, err)
+		err = s.disown(ctx, req.ID, made, err)
 	}
 	if err != nil {
 		return backends.Lease{}, s.failed("acquire", req.Key, err)
@@ -68,7 +68,8 @@ func isAnswer(err error) bool {
 // disown revokes the leases of an attempt, before the answer that is given to the caller.
 // A grant that hangs on the way to a member needs its lease, and would otherwise come to
 // life when the key is free; and a lease that nobody needs would last for a TTL.
-func (s *Store) disown(ctx context.Context, made attempt, answer error) error {
+func (s *Store) disown(ctx context.Context, id string, made attempt, answer error) error {
+	s.memory.note(id, func(k *known) { k.disowned++ })
 	err := s.call(ctx, func(ctx context.Context, l *link) (err error) {
 		for _, lease := range made.leases {
 			err = cmp.Or(err, l.revoke(ctx, lease))

@@ -35,7 +35,8 @@ func TestGrantThatHungOfOneThatSkipped(t *testing.T) {
 	x, s, around := proxied(t)
 	req, other := request(t), request(t)
 	line(t, s, req.Key) // it hears of the Raft term
-	lost := x.LoseReply(leaseOf(s.termOf(req.ID, forHold, req.TTL)))
+	first := s.termOf(req.ID, forHold, req.TTL)
+	lost := x.LoseReply(leaseOf(first))
 	var lease backends.Lease
 	taken := make(chan struct{})
 	go func() {
@@ -53,12 +54,14 @@ func TestGrantThatHungOfOneThatSkipped(t *testing.T) {
 	release(t, around, lease)
 	err = around.call(t.Context(), func(ctx context.Context, l *link) error {
 		late.l = l
-		term := s.termOf(req.ID, forHold, req.TTL)
-		_, err := l.txn(ctx, late.conds(nil), []clientv3.Op{late.put(late.record().promoted(term), term)}, nil)
+		_, err := l.txn(ctx, late.conds(nil), []clientv3.Op{late.put(late.record().promoted(first), first)}, nil)
 		return err
 	})
 	if err == nil {
 		t.Error("a late grant was applied")
+	}
+	if s.termOf(req.ID, forHold, req.TTL) == first {
+		t.Error("asked again, it would use the lease that was to be revoked")
 	}
 	if got := line(t, around, req.Key); len(got) > 0 {
 		t.Errorf("%v is in line", got)
@@ -82,7 +85,7 @@ func TestLoserLeavesNoLease(t *testing.T) {
 	if !errors.Is(err, errMoved) || len(made.leases) != 1 || made.open {
 		t.Fatalf("%v, %+v", err, made)
 	}
-	if err := s.disown(t.Context(), made, backends.ErrHeld); !errors.Is(err, backends.ErrHeld) {
+	if err := s.disown(t.Context(), req.ID, made, backends.ErrHeld); !errors.Is(err, backends.ErrHeld) {
 		t.Error(err)
 	}
 	if n := len(leasesLeft(t, s)) - before; n != 1 { // the winner's
@@ -154,5 +157,30 @@ func TestShortTriesFindTheThirdMember(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("Renew = %v", err)
 		}
+	}
+}
+
+// In a full database, the one whose turn has come keeps its place, and what isn't there is
+// said to be gone.
+func TestTurnInAFullDatabase(t *testing.T) {
+	t.Parallel()
+	_, url := server(t, "--quota-backend-bytes", "4194304")
+	s, req := open(t, url), request(t)
+	lease, waiter := acquire(t, s, req), another(req)
+	waiter.Place = 2 * time.Second
+	held(t, s, waiter)
+	fill(t, s)
+	release(t, s, lease)
+	if err := s.Release(t.Context(), req.Key, lease.ID, backends.Outcome{}); !errors.Is(err, backends.ErrLost) {
+		t.Errorf("released again: %v, want ErrLost", err)
+	}
+	s.memory.note(waiter.ID, func(k *known) { k.hold = term{} }) // its lease for the hold has ended
+	for end := time.Now().Add(3 * waiter.Place); time.Now().Before(end); time.Sleep(waiter.Place / 8) {
+		if _, err := s.Acquire(t.Context(), waiter); err == nil {
+			t.Fatal("granted in a full database")
+		}
+	}
+	if got := line(t, s, req.Key); len(got) != 1 || got[0] != waiter.ID {
+		t.Errorf("%v is in line, want the waiter", got)
 	}
 }

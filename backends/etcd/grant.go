@@ -82,7 +82,7 @@ func (a *asking) hold(ctx context.Context, r record, before *claim) (backends.Le
 	a.made.leases = append(a.made.leases, t.id)
 	ttl, err := a.begin(ctx, t)
 	if err != nil {
-		return backends.Lease{}, err
+		return backends.Lease{}, a.full(ctx, before, err)
 	}
 	cooled, put, err := a.cool(ctx, &r, before)
 	if err != nil {
@@ -90,6 +90,8 @@ func (a *asking) hold(ctx context.Context, r record, before *claim) (backends.Le
 	}
 	resp, err := a.l.txn(ctx, a.conds(before), append(put, a.put(r, t)), nil)
 	switch {
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		return backends.Lease{}, a.full(ctx, before, err)
 	case err != nil:
 		a.made.open = true
 		return backends.Lease{}, movedIfEnded(err) // the lease ended before it was used
@@ -99,6 +101,14 @@ func (a *asking) hold(ctx context.Context, r record, before *claim) (backends.Le
 	*a.made = attempt{}
 	c := a.holds(r, before, t, resp.Header.Revision)
 	return a.granted(ctx, c, ttl, cooled(ctx))
+}
+
+// full keeps the place of one whose turn has come in a database that is full. It returns err.
+func (a *asking) full(ctx context.Context, before *claim, err error) error {
+	if before != nil && errors.Is(err, rpctypes.ErrNoSpace) {
+		a.l.keepAlive(ctx, before.lease)
+	}
+	return err
 }
 
 // begin makes the lease of a hold last from now, whether it was prepared or not.

@@ -15,9 +15,10 @@ type memory struct {
 
 // known is what is known of one claim.
 type known struct {
-	claim *claim // as last read or written; nil: never
-	heard int64  // its holder has heard of all that was done to it up to this revision; 0: of nothing
-	woken bool   // whoever was in front has left since the last question
+	claim    *claim // as last read or written; nil: never
+	heard    int64  // its holder has heard of all that was done to it up to this revision; 0: of nothing
+	disowned int    // how many times its leases were to be revoked
+	woken    bool   // whoever was in front has left since the last question
 
 	hold     term      // the lease of a hold to come; zero: none was made
 	prepared time.Time // when that was last made to last

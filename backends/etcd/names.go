@@ -64,8 +64,11 @@ func termFor(id string, p purpose, d time.Duration) term {
 // that it leads no more; the others do as it says. A lease that was
 // made after the election is none that it knows. So whoever hears of a new Raft term moves
 // its claim under such a lease before it takes it for extended.
+//
+// And one that this client has asked to revoke, not knowing whether that got there, is
+// not used again.
 func (s *Store) termOf(id string, p purpose, d time.Duration) term {
-	return termFor(id, purpose(fmt.Sprintf("%s %d", p, s.cluster.raft.Load())), d)
+	return termFor(id, purpose(fmt.Sprintf("%s %d %d", p, s.cluster.raft.Load(), s.memory.recall(id).disowned)), d)
 }
 
 // runsKept is how long a last-run record is kept: 100 days, and the week in

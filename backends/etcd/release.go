@@ -53,6 +53,7 @@ type releasing struct {
 	key, id string
 	outcome backends.Outcome
 	known   known
+	deleted bool   // a try may have deleted the claim, and left no tombstone
 	sign    string // in the tombstone: tells that an earlier try of the same call was applied
 }
 
@@ -120,7 +121,13 @@ func (r *releasing) read(ctx context.Context) (*claim, error) {
 // forbid forbids an ID that has no claim.
 func (r *releasing) forbid(ctx context.Context) error {
 	t := termFor(r.id, forEnd, endedFor)
-	if _, err := r.l.last(ctx, t); err != nil {
+	_, err := r.l.last(ctx, t)
+	switch noSpace := errors.Is(err, rpctypes.ErrNoSpace); {
+	case noSpace && r.deleted: // by an earlier try, whose answer was lost
+		return nil
+	case noSpace: // it can't be forbidden, but that it has nothing is certain
+		return backends.ErrLost
+	case err != nil:
 		return err
 	}
 	resp, err := r.l.txn(ctx, absent(r.n.line+r.id), []clientv3.Op{r.n.bury(r.id, r.sign, t.id)}, nil)
@@ -193,11 +200,12 @@ func (r *releasing) orEndOnly(ctx context.Context, mine *claim, err error) error
 		return err
 	}
 	resp, err := r.l.txn(ctx, []clientv3.Cmp{mine.unmoved()}, []clientv3.Op{clientv3.OpDelete(mine.key)}, nil)
-	switch {
-	case err != nil:
-		return err
-	case !resp.Succeeded:
+	if err == nil && !resp.Succeeded {
 		return errMoved
+	}
+	r.deleted = true // or it may be
+	if err != nil {
+		return err
 	}
 	return r.l.revoke(ctx, mine.lease)
 }
