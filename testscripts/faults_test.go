@@ -74,7 +74,7 @@ func (j *job) lost() *job {
 // next asks for the key on a way that isn't disturbed, and tells when it began.
 func (r *rig) next() *job {
 	r.Helper()
-	return r.run(r.direct, "k", "--wait", "30s", "--max-runtime", "100ms", "--exit", "max-runtime=0", "--", "probe", "next")
+	return r.run(r.direct, "k", "--wait", "30s", "--max-runtime", "2s", "--exit", "max-runtime=0", "--", "probe", "next")
 }
 
 // successor is next in line.
