@@ -104,12 +104,12 @@ func (r *rig) free(ttl time.Duration) {
 	r.run(r.direct, "k", "--wait", (ttl + r.store.late).String(), "--", "true").ends(0)
 }
 
-// frozenBriefly holds up the first renewal, which is due after 1.2 to 1.33 s and given up
-// 0.5 s later. The next goes through, and TERM would come after 2.7 s.
+// frozenBriefly holds up the first renewal, which is due after 2.4 to 2.67 s and given up
+// 1 s later. The next goes through, and TERM would come after 5.67 s.
 func frozenBriefly(r *rig) {
-	j := r.works("5", "--ttl", "4s")
+	j := r.works("10", "--ttl", "8s")
 	r.server.Freeze()
-	time.Sleep(2 * time.Second)
+	time.Sleep(4 * time.Second)
 	r.server.Thaw()
 	j.ends(0).says("renewed again")
 }
@@ -154,8 +154,8 @@ func restartedUnderWaiter(r *rig) {
 }
 
 func connectionsReset(r *rig) {
-	j := r.works("4", "--ttl", "3s")
-	for range 8 {
+	j := r.works("8", "--ttl", "6s")
+	for range 16 {
 		r.link.Cut()
 		time.Sleep(400 * time.Millisecond)
 	}
@@ -175,7 +175,7 @@ func connectionsRefused(r *rig) {
 
 // A connection that a router has forgotten costs a healthy job nothing.
 func oneDeadConnection(r *rig) {
-	j := r.works("4", "--ttl", "3s")
+	j := r.works("8", "--ttl", "6s")
 	before := r.link.Accepted()
 	r.link.Silence()
 	j.ends(0)
@@ -222,7 +222,7 @@ func lostGrant(r *rig) {
 }
 
 func lostRenewal(r *rig) {
-	j := r.works("4", "--ttl", "3s")
+	j := r.works("8", "--ttl", "6s")
 	has := r.loses("renewal")
 	j.ends(0)
 	has()
