@@ -86,7 +86,7 @@ func TestReplica(t *testing.T) {
 // All parts of a key are in one slot, whatever is in the key.
 func TestOneSlot(t *testing.T) {
 	t.Parallel()
-	server := servers.Redis(t, "--cluster-enabled", "yes")
+	server := servers.RedisNode(t)
 	s := open(t, "redis://"+server.Addr)
 	_, err := s.Acquire(t.Context(), request("a"))
 	wantTrouble(t, err, "in a cluster that is down")

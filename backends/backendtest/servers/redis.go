@@ -1,6 +1,9 @@
 package servers
 
-import "testing"
+import (
+	"net"
+	"testing"
+)
 
 // Redis starts a redis-server that keeps nothing over a restart, unless the arguments
 // say otherwise: they are redis-server's own, come last and so win. In them, {port}
@@ -8,6 +11,14 @@ import "testing"
 func Redis(t testing.TB, args ...string) *Process {
 	t.Helper()
 	return redis(t, nil, args...)
+}
+
+// RedisNode starts one in cluster mode, whose port for other nodes would otherwise be one that
+// the kernel gives to clients.
+func RedisNode(t testing.TB, args ...string) *Process {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(address(t))
+	return Redis(t, append([]string{"--cluster-enabled", "yes", "--cluster-port", port}, args...)...)
 }
 
 func redis(t testing.TB, env []string, args ...string) *Process {
