@@ -442,7 +442,7 @@ func TestLeavingASilentStoreIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, signals, said := mem.New(), make(chan os.Signal, 1), &records{}
+				b, signals, said := mem.New(), make(chan os.Signal), &records{} // sent when it is heard
 				o := waitFor(&faulty{Backend: b, acquire: tc.acquire(b, signals), release: silent}, tc.wait)
 				o.Signals, o.Log = signals, said.logger()
 				if _, r := acquire(t.Context(), o, newClock().now); r.Class != tc.class {
