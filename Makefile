@@ -24,7 +24,7 @@ demo: build ## three contenders for one key
 
 test: ## all tests; as root, since they mount small file systems and become other users
 	@sh testscripts/need.sh cc unshare setpriv mount strace redis-server redis-cli etcd etcdctl
-	go test -timeout 15m $(TESTFLAGS) ./...
+	go test -p 1 -timeout 15m $(TESTFLAGS) ./... # one package at a time: their servers and storms need the machine
 
 torture: ## the storms of testscripts/torture for 10 minutes a store, all at once
 	@sh testscripts/need.sh cc redis-server etcd etcdctl

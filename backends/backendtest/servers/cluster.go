@@ -62,7 +62,7 @@ func (c *Cluster) link(peers []string) {
 
 func (c *Cluster) listen(member int) net.Listener {
 	c.t.Helper()
-	l, err := net.Listen("tcp", c.fronts[member])
+	l, err := listen(c.fronts[member])
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // Ports are taken from below the range that the kernel gives to clients (32768 and
@@ -40,6 +42,17 @@ func address(t testing.TB) string {
 	}
 	t.Fatalf("no free port: %v", errors.Join(errs...))
 	return ""
+}
+
+// listen listens at an address that is ours. A listener that was closed a moment ago lives
+// on in any process that is being started at the time, until it has become its program.
+func listen(addr string) (net.Listener, error) {
+	for end := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) {
+		l, err := net.Listen("tcp", addr)
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(end) {
+			return l, err
+		}
+	}
 }
 
 // vacant tells whether nobody listens at addr.

@@ -108,7 +108,7 @@ func (x *TCPProxy) Refuse(refuse bool) {
 		x.listener = nil
 		return
 	}
-	listener, err := net.Listen("tcp", x.Addr)
+	listener, err := listen(x.Addr)
 	if err != nil {
 		x.t.Errorf("proxy to %s: %v", x.target, err)
 		return
