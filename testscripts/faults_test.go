@@ -28,8 +28,8 @@ var faults = []struct {
 	{"RepliesVanish", func(r *rig) { cutOff(r, servers.Replies) }},
 	{"CableIsPulled", func(r *rig) { cutOff(r, servers.Requests, servers.Replies) }},
 	{"LostReplyOfTheGrant", lostGrant},
-	{"LostReplyOfARenewal", lostRenewal},
-	{"LostReplyOfTheRelease", lostRelease},
+	{"LostReplyOfARenewal", func(r *rig) { lostWhileItRuns(r, "renewal", "8", "6s") }},
+	{"LostReplyOfTheRelease", func(r *rig) { lostWhileItRuns(r, "release", "1", "5m") }},
 	{"SlowReplies", slowReplies},
 	{"RepliesSlowerThanTheLease", tooSlow},
 	{"DataIsWiped", wiped},
@@ -221,17 +221,10 @@ func lostGrant(r *rig) {
 	r.free(0)
 }
 
-func lostRenewal(r *rig) {
-	j := r.works("8", "--ttl", "6s")
-	has := r.loses("renewal")
-	j.ends(0)
-	has()
-	r.free(0)
-}
-
-func lostRelease(r *rig) {
-	j := r.works("1", "--ttl", "5m")
-	has := r.loses("release")
+// lostWhileItRuns loses the reply to a step of a job of d.
+func lostWhileItRuns(r *rig, step, d, ttl string) {
+	j := r.works(d, "--ttl", ttl)
+	has := r.loses(step)
 	j.ends(0)
 	has()
 	r.free(0)

@@ -58,23 +58,9 @@ func TestServerThatRepeatsThePassword(t *testing.T) {
 // What sends back what it is sent is no Redis, and is shown with none of it.
 func TestEcho(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go io.Copy(conn, conn)
-			defer conn.Close()
-		}
-	}()
+	addr := stranger(t, func(conn net.Conn) { io.Copy(conn, conn) })
 	for what, secret := range secrets {
-		_, err := open(t, withSecret(t, "", listener.Addr().String(), secret)).Acquire(t.Context(), request("a"))
+		_, err := open(t, withSecret(t, "", addr, secret)).Acquire(t.Context(), request("a"))
 		wantTrouble(t, err, "isn't Redis's protocol")
 		if part := leaks(err.Error(), secret); part != "" {
 			t.Errorf("%q of a password %s in %v", part, what, err)

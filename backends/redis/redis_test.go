@@ -204,3 +204,25 @@ func isLost(t testing.TB, err error, what string) {
 		t.Errorf("%s = %v, want %v", what, err, backends.ErrLost)
 	}
 }
+
+// stranger is the address of a server that isn't a Redis. Its connections last as long as
+// the test.
+func stranger(t testing.TB, serve func(net.Conn)) (addr string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			go serve(conn)
+		}
+	}()
+	return listener.Addr().String()
+}

@@ -213,22 +213,8 @@ func TestOneServerManyPrefixes(t *testing.T) {
 // end of which would be another thing to complain of.
 func TestNotARedis(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			defer conn.Close()
-			conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
-		}
-	}()
-	name := "redis://" + listener.Addr().String()
-	_, err = open(t, name).Acquire(t.Context(), request("a"))
+	addr := stranger(t, func(conn net.Conn) { conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) })
+	name := "redis://" + addr
+	_, err := open(t, name).Acquire(t.Context(), request("a"))
 	wantTrouble(t, err, name+": what it says isn't Redis's protocol")
 }
