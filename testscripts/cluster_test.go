@@ -34,24 +34,28 @@ func (c cluster) others(member int) []int {
 	return []int{(member + 1) % 3, (member + 2) % 3}
 }
 
-// TestCluster shows what becomes of holds when a cluster isn't whole.
+// TestCluster shows what becomes of holds when a cluster isn't whole. One version is
+// tried after the other: a member that is kept waiting for the disk by thirty of its
+// kind loses its leader.
 func TestCluster(t *testing.T) {
 	for _, version := range []servers.Version{servers.Current, servers.Debian} {
-		for name, show := range map[string]func(cluster){
-			"LeaderDies": leaderDies, "LeaderIsFrozen": leaderFrozen, "HolderIsOnTheMinoritySide": minority,
-			"OneEndpointIsDead": deadEndpoint, "QuorumIsLost": noQuorum,
-		} {
-			t.Run(version.String()+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				show(newCluster(t, version))
-			})
-		}
+		t.Run(version.String(), func(t *testing.T) {
+			for name, show := range map[string]func(cluster){
+				"LeaderDies": leaderDies, "LeaderIsFrozen": leaderFrozen, "HolderIsOnTheMinoritySide": minority,
+				"OneEndpointIsDead": deadEndpoint, "QuorumIsLost": noQuorum,
+			} {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					show(newCluster(t, version))
+				})
+			}
+		})
 	}
 }
 
 // An ordinary change of leader costs nobody a lease.
 func leaderDies(c cluster) {
-	j := c.works("12", "--ttl", "10s")
+	j := c.works("22", "--ttl", "20s")
 	leader := c.Leader()
 	c.Members[leader].Kill()
 	c.Leader(leader)
@@ -61,7 +65,7 @@ func leaderDies(c cluster) {
 }
 
 func leaderFrozen(c cluster) {
-	j := c.works("12", "--ttl", "10s")
+	j := c.works("22", "--ttl", "20s")
 	leader := c.Leader()
 	c.Members[leader].Freeze()
 	c.Leader(leader)
@@ -89,7 +93,7 @@ func minority(c cluster) {
 func deadEndpoint(c cluster) {
 	dead := c.others(c.Leader())[0]
 	c.Members[dead].Kill()
-	j := c.run(c.through(dead, c.others(dead)[0], c.others(dead)[1]), "k", "--ttl", "3s", "--", "sleep", "4")
+	j := c.run(c.through(dead, c.others(dead)[0], c.others(dead)[1]), "k", "--ttl", "10s", "--", "sleep", "11")
 	j.ends(0)
 	c.free(0)
 }
