@@ -12,6 +12,9 @@ import (
 // Forever as Options.Wait stands in line until the context ends.
 const Forever time.Duration = -1
 
+// GiveBackName is argv[0] of a program that carries out an Options.Legacy.
+const GiveBackName = "flockd-giveback"
+
 // DefaultGrace as Options.Grace takes the default of the TTL that was granted.
 const DefaultGrace time.Duration = -1
 
@@ -21,6 +24,17 @@ type OnLost string
 const (
 	Kill OnLost = "kill" // TERM, then KILL, before the lease ends
 	Warn OnLost = "warn" // Options.WarnSignal, and let it run on
+)
+
+// Leftovers says what becomes of the processes that outlive a command which ended
+// by itself. After a loss, after MaxRuntime and after flockd's death all are killed.
+type Leftovers string
+
+const (
+	Name  Leftovers = ""      // leave them, and name them in a warning
+	Leave Leftovers = "leave" // without a word
+	Await Leftovers = "wait"  // hold the key until they have ended
+	Purge Leftovers = "kill"  // TERM, then KILL, before the key is given back
 )
 
 // OnUnavailable says what to do when the store is out of reach before the start.
@@ -47,6 +61,7 @@ type Options struct {
 	MaxRuntime time.Duration // TERM, then KILL (Grace or 10 s later), after this long; 0: no limit
 	OnLost     OnLost
 	WarnSignal syscall.Signal // for Warn
+	Leftovers  Leftovers
 
 	OnUnavailable OnUnavailable
 
@@ -56,6 +71,13 @@ type Options struct {
 	OnWait  func(*backends.HeldError)  // called with each answer that keeps us in line; may be nil
 	OnGrant func(backends.Lease) error // called before the command starts; its error gives the lease back; may be nil
 	OnStart func(backends.Lease)       // called once the command runs, without a lease where it runs unlocked; may be nil
+	OnEnd   func(Result)               // called with what Run is about to return, while the guard still watches; may be nil
+
+	// Legacy is what is to be done if this process is killed: the guard starts this
+	// program once more, under the name GiveBackName and with these bytes as its
+	// stdin, when nothing of the command is left. It is asked once before the
+	// command starts, with a zero lease where it runs unlocked. May be nil.
+	Legacy func(backends.Lease) []byte
 }
 
 // Command is what to run. Its files are handed over as they are, without a
@@ -68,6 +90,7 @@ type Command struct {
 	Stdin   *os.File      // nil: closed, also below
 	Stdout  *os.File
 	Stderr  *os.File
+	Files   []*os.File // its descriptors from 3 on; nil: closed
 }
 
 // Class names how a run came out.
