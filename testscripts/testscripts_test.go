@@ -18,10 +18,12 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(withProgram{m}, map[string]func(){
-		"probe":  probe,
-		"locker": locker,
-		"closed": closed,
-		"unread": unread,
+		"probe":    probe,
+		"locker":   locker,
+		"closed":   closed,
+		"unread":   unread,
+		"awkward":  awkward,
+		"nocgroup": nocgroup,
 	})
 }
 
