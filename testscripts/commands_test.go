@@ -177,20 +177,15 @@ func throughCmd(ts *testscript.TestScript, _ bool, args []string) {
 // included, now.
 func goneCmd(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, len(args) == 1, "[!] gone PIDFILE")
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pidIn(ts, args[0])))
-	dead := err != nil || bytes.Contains(stat, []byte(") Z ")) || bytes.Contains(stat, []byte(") X "))
-	if dead == neg {
-		ts.Fatalf("dead: %v (%s)", dead, stat)
+	if s := state(pidIn(ts, args[0])); over(s) == neg {
+		ts.Fatalf("dead: %v (%c)", over(s), s)
 	}
 }
 
 // stoppedCmd waits until the process whose number is in a file is stopped.
 func stoppedCmd(ts *testscript.TestScript, _ bool, args []string) {
 	usage(ts, len(args) == 1, "stopped PIDFILE")
-	until(ts, "stopped", func() bool {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pidIn(ts, args[0])))
-		return err == nil && bytes.Contains(stat, []byte(") T "))
-	})
+	until(ts, "stopped", func() bool { return state(pidIn(ts, args[0])) == 'T' })
 }
 
 // guardCmd waits for the guard of the flockd whose number is in a file, and writes
@@ -211,7 +206,7 @@ func guardCmd(ts *testscript.TestScript, _ bool, args []string) {
 // deadCmd waits until the process whose number is in a file is dead, as a zombie is.
 func deadCmd(ts *testscript.TestScript, _ bool, args []string) {
 	usage(ts, len(args) == 1, "dead PIDFILE")
-	until(ts, "dead", func() bool { return bytes.IndexByte([]byte{0, 'Z', 'X'}, state(pidIn(ts, args[0]))) >= 0 })
+	until(ts, "dead", func() bool { return over(state(pidIn(ts, args[0]))) })
 }
 
 // nobodyCmd waits until the process whose number is in a file is no more, not even

@@ -54,6 +54,9 @@ func state(pid int) byte {
 	return 0
 }
 
+// over is the state of a process that is dead, a zombie or none.
+func over(state byte) bool { return state == 0 || state == 'Z' || state == 'X' }
+
 // guardOf is the guard of a flockd, once it is deaf to TERM, or 0.
 func guardOf(flockd int) int {
 	for _, pid := range children(flockd) {
