@@ -137,9 +137,10 @@ func frozenFlockd(c *cell) {
 // seen to be dead.
 func frozenAll(c *cell) {
 	c.runs("3s")
+	guard := c.guard(0)
 	c.stop(c.flockd())
 	for _, pid := range append(children(c.flockd()), c.pids()...) {
-		if pid != guardOf(c.flockd()) {
+		if pid != guard {
 			unix.Kill(pid, unix.SIGSTOP) // a chain has left its number
 		}
 	}
@@ -418,7 +419,7 @@ func (c *cell) guard(before int) (pid int) {
 func (c *cell) signal(pid int, sig syscall.Signal) {
 	c.Helper()
 	if err := unix.Kill(pid, sig); err != nil {
-		c.Fatal(err)
+		c.Fatalf("%v: %v; flockd said:\n%s", sig, err, c.job.stderr.String())
 	}
 }
 
@@ -465,7 +466,7 @@ func (c *cell) provenUntil() int64 {
 // locks has somebody lock the database and stop.
 func (c *cell) locks() *job {
 	c.Helper()
-	j := c.launch(exec.Command("locker", c.db, filepath.Join(c.dir, "locked")))
+	j := c.launch(exec.Command("locker", "flockd.db", "locked")) // nobody takes it for one of the tree
 	until(c, "locked", func() bool { return c.exists("locked") })
 	return j
 }
