@@ -32,18 +32,25 @@ func newLeaf() *leaf {
 		return nil
 	}
 	sweep(parent)
-	name := leafPrefix + strconv.Itoa(unix.Getpid()) + "-" + strconv.FormatUint(uint64(nonce()), 36)
-	if unix.Mkdirat(parent, name, 0o755) != nil {
-		unix.Close(parent)
-		return nil
+	for range 3 { // who sweeps may take a new one for one that was left
+		name := leafPrefix + strconv.Itoa(unix.Getpid()) + "-" + strconv.FormatUint(uint64(nonce()), 36)
+		if unix.Mkdirat(parent, name, 0o755) != nil {
+			break
+		}
+		if fd, err := openBelow(parent, name); err == nil {
+			if unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) == nil && !gone(parent, name) {
+				return &leaf{fd: fd, parent: parent, name: name, path: folder + "/" + name}
+			}
+			unix.Close(fd)
+		}
+		removeAll(parent, name)
 	}
-	l := &leaf{fd: -1, parent: parent, name: name, path: folder + "/" + name}
-	l.fd, err = openBelow(parent, name)
-	if err != nil || unix.Flock(l.fd, unix.LOCK_SH|unix.LOCK_NB) != nil {
-		l.remove()
-		return nil
-	}
-	return l
+	unix.Close(parent)
+	return nil
+}
+
+func gone(parent int, name string) bool {
+	return unix.Faccessat(parent, name, unix.F_OK, 0) != nil
 }
 
 // nonce is a number that nobody else draws: folders of one process number, in two
