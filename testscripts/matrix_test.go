@@ -241,7 +241,7 @@ func (c *cell) begin(ttl string, args ...string) {
 	words := []string{filepath.Join(bin, "flockd"), "run", "--verbose", "--backend", c.url, "--key", c.key, "--ttl", ttl}
 	words = append(append(words, args...), "--")
 	if c.tree.name == "nested" {
-		words = append(words, "flockd", "run", "--backend", c.url, "--key", c.key+"/inner", "--ttl", forever, "--")
+		words = append(words, "flockd", "run", "--backend", c.url, "--key", c.folder+"/inner", "--ttl", forever, "--")
 	}
 	words = append(words, "awkward", c.tree.name, c.folder)
 	if c.contained != "cgroup" {
