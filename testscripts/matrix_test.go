@@ -308,10 +308,11 @@ func (c *cell) read(name string) (int64, bool) {
 	return n, err == nil
 }
 
-// alive are the processes of the tree.
+// alive are the processes of the tree. Guards end when their keys are given back, and
+// not before.
 func (c *cell) alive() []int {
 	return processes(func(pid int) bool {
-		return c.has(pid) && pid != c.flockd() && !strings.HasPrefix(argv(pid), "flockd-guard "+c.key+" ")
+		return c.has(pid) && pid != c.flockd() && !strings.HasPrefix(argv(pid), "flockd-guard ")
 	})
 }
 
@@ -383,13 +384,7 @@ func (c *cell) nothingLeft() {
 	c.Helper()
 	until(c, "nobody left", func() bool { return len(processes(c.has)) == 0 })
 	until(c, "no cgroup left", func() bool { return len(leaves(c.flockd())) == 0 })
-	files, err := filepath.Glob(c.dir + "/*")
-	fatal(err)
-	for _, file := range files {
-		if name := filepath.Base(file); !strings.HasPrefix(name, "flockd.db") && !strings.HasPrefix(name, "stderr-") && !strings.HasPrefix(name, "tree") && name != "locked" {
-			c.Errorf("%s is left", name)
-		}
-	}
+	c.noFile("tree*", "locked")
 }
 
 // end kills what a cell that failed has left.
@@ -397,6 +392,7 @@ func (c *cell) end() {
 	until(c, "an end", func() bool {
 		pids := processes(c.has)
 		for _, pid := range pids {
+			c.Logf("left: %d %c %s", pid, state(pid), argv(pid))
 			unix.Kill(pid, unix.SIGKILL)
 		}
 		return len(pids) == 0

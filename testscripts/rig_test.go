@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -204,6 +205,21 @@ func (r *rig) forget(stamps string) {
 	for _, ending := range []string{"", ".first", ".pid"} {
 		if err := os.Remove(filepath.Join(r.dir, stamps+ending)); err != nil {
 			r.Fatal(err)
+		}
+	}
+}
+
+// noFile wants no file but the store's, what jobs have said, and some patterns.
+func (r *rig) noFile(but ...string) {
+	r.Helper()
+	files, err := os.ReadDir(r.dir)
+	if err != nil {
+		r.Fatal(err)
+	}
+	known := append(but, "flockd.db", "flockd.db-wal", "flockd.db-shm", "flockd.db-bell", "stderr-*")
+	for _, file := range files {
+		if !slices.ContainsFunc(known, func(pattern string) bool { ok, _ := filepath.Match(pattern, file.Name()); return ok }) {
+			r.Errorf("%s is left", file.Name())
 		}
 	}
 }
