@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -57,12 +56,9 @@ func awkward() {
 	case t.name == "chain":
 		chain(stamps)
 	default:
-		live(stamps, pause)
+		live(stamps)
 	}
 }
-
-// pause is between two stamps, so that several trees live beside each other.
-const pause = 2 * time.Millisecond
 
 func (t tree) first(folder string) {
 	switch {
@@ -76,7 +72,7 @@ func (t tree) first(folder string) {
 		stampOnce(filepath.Join(folder, "first"))
 		fatal(unix.Kill(os.Getpid(), unix.SIGSTOP))
 	}
-	live(filepath.Join(folder, "first"), pause)
+	live(filepath.Join(folder, "first"))
 }
 
 func (t tree) child(role string) *exec.Cmd {

@@ -33,11 +33,14 @@ func probe() {
 			return
 		}
 	}
-	live(stamps, 0)
+	live(stamps)
 }
 
+// pause is between two stamps, so that several probes live beside each other.
+const pause = 2 * time.Millisecond
+
 // live writes the clock to stamps as long as it lives.
-func live(stamps string, pause time.Duration) {
+func live(stamps string) {
 	fatal(os.WriteFile(stamps+".first", strconv.AppendInt(nil, monotonic(), 10), 0o600))
 	f, err := os.Create(stamps)
 	fatal(err)
