@@ -16,10 +16,11 @@ import (
 	"flockd/runner"
 )
 
-// The states of a run that hasn't ended yet, as classes of a result file.
+// The classes of a result file that no run ends with by itself.
 const (
 	classWaiting runner.Class = "waiting" // in line, or about to ask
 	classRunning runner.Class = "running" // the command runs, or is just about to
+	classKilled  runner.Class = "killed"  // flockd was, and then the command
 )
 
 // record is what a result file says. What isn't known yet is left out.
@@ -66,6 +67,8 @@ func openResultFile(name string, r record) (*resultFile, error) {
 	return f, nil
 }
 
+var errNotRegular = errors.New("not a regular file")
+
 // leaveNoDoubt replaces the outcome that an earlier run has left in the result file,
 // where the flags and settings of this one are wrong. Then the name may be wrong
 // as well, so that nothing but such an outcome is touched.
@@ -101,7 +104,7 @@ func (f *resultFile) open(name string) error {
 		}
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return errors.New("not a regular file")
+		return errNotRegular
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -165,6 +168,12 @@ func (f *resultFile) end(res runner.Result, status int, clean func(string) strin
 		return f.write(classUsage)
 	}
 	return f.write(res.Class)
+}
+
+// killed writes that flockd was killed.
+func (f *resultFile) killed() error {
+	f.Ended, f.Error = time.Now(), fmt.Sprintf("flockd (pid %d) was killed", f.PID)
+	return f.write(classKilled)
 }
 
 // signalName is a signal's name without SIG, or its number.
