@@ -72,6 +72,7 @@ func (l *legacy) complete() error {
 	if f.path == "" {
 		return nil
 	}
+	f.tidy()
 	class, err := classIn(f.path, l.Record.ID)
 	ours := class == classWaiting || class == classRunning
 	switch {

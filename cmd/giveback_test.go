@@ -97,6 +97,9 @@ func lastLine(t *testing.T, path string) (r record, lines int) {
 func TestGiveBack(t *testing.T) {
 	result := filepath.Join(t.TempDir(), "result")
 	k := newKilled(t, result)
+	if err := os.WriteFile(k.file.draft(), nil, 0o600); err != nil { // killed while it was writing
+		t.Fatal(err)
+	}
 	began := time.Now()
 	if code := giveBackCode(t, k.legacy(k.store, k.lease)); code != 0 {
 		t.Errorf("exit code %d", code)
@@ -108,6 +111,9 @@ func TestGiveBack(t *testing.T) {
 	if r.Class != "killed" || r.Error != "flockd (pid 4711) was killed" || r.Token != k.lease.Token || r.Note != "n" ||
 		r.ExitCode != nil || r.Status != nil || r.Started.IsZero() || r.Ended.Before(began) {
 		t.Errorf("%+v", r)
+	}
+	if entries, _ := os.ReadDir(filepath.Dir(result)); len(entries) != 1 {
+		t.Errorf("there is %v", entries)
 	}
 	if info, _ := os.Stat(result); info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v", info.Mode())

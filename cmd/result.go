@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -133,7 +134,7 @@ func (f *resultFile) write(class runner.Class) error {
 	}
 	line = append(line, '\n')
 	if f.appended == nil {
-		return bare(replaceFile(f.path, line))
+		return bare(f.replace(line))
 	}
 	_, err = f.appended.Write(line)
 	return bare(err)
@@ -184,10 +185,11 @@ func signalName(sig syscall.Signal) string {
 	return fmt.Sprint(int(sig))
 }
 
-// replaceFile puts text in the place of path, so that a reader finds the old file
-// or the new one, whole.
-func replaceFile(path string, text []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
+// replace puts text in the place of the file, so that a reader finds the old one or
+// the new one, whole.
+func (f *resultFile) replace(text []byte) error {
+	f.tidy()
+	file, err := os.OpenFile(f.draft(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -197,13 +199,21 @@ func replaceFile(path string, text []byte) error {
 	}
 	err = errors.Join(err, file.Close())
 	if err == nil {
-		err = os.Rename(file.Name(), path)
+		err = os.Rename(file.Name(), f.path)
 	}
 	if err != nil {
-		os.Remove(file.Name())
+		f.tidy()
 	}
 	return err
 }
+
+// draft is the name of a file that is being written.
+func (f *resultFile) draft() string {
+	return fmt.Sprintf("%s/.%s.%.10s", filepath.Dir(f.path), filepath.Base(f.path), cmp.Or(f.ID, fmt.Sprint(f.PID)))
+}
+
+// tidy removes the draft of a write that failed, or was killed.
+func (f *resultFile) tidy() { os.Remove(f.draft()) }
 
 // bare is an error of the system without the operation and the file.
 func bare(err error) error {
