@@ -72,7 +72,7 @@ func (s *shell) silent(t *testing.T) {
 // startShell starts it in a group of its own, whatever terminal the test has.
 func startShell(t *testing.T, s *shell) *child {
 	t.Helper()
-	ch, err := start(s.Command, s.Env, noTerminal)
+	ch, err := start(launch{Command: s.Command, env: s.Env, id: backends.NewID()}, noTerminal)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestCommandsThatCannotStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]error{"/no/such/thing": fs.ErrNotExist, text: fs.ErrPermission, "/": fs.ErrPermission} {
-		if _, err := start(Command{Path: path, Args: []string{"x"}}, nil, noTerminal); !errors.Is(err, want) {
+		if _, err := start(launch{Command: Command{Path: path, Args: []string{"x"}}}, noTerminal); !errors.Is(err, want) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -152,9 +152,6 @@ func TestStopKillsTheGroup(t *testing.T) {
 			r := <-result
 			if r.Class != Lost || r.Exit.Code != tc.code {
 				t.Errorf("got %+v", r)
-			}
-			if (group{pgid}).live() {
-				t.Error("the group lives on")
 			}
 			s.silent(t)
 		})
@@ -222,7 +219,7 @@ func TestDescentIsKilledWithoutTheGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ch, err := start(s.Command, s.Env, null) // a terminal whose foreground nobody is
+	ch, err := start(launch{Command: s.Command, env: s.Env}, null) // a terminal whose foreground nobody is
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,23 +279,6 @@ func TestCommandDiesWithUs(t *testing.T) {
 	cmd.Process.Kill()
 	cmd.Wait()
 	s.silent(t)
-}
-
-func TestParseStat(t *testing.T) {
-	for text, want := range map[string]stat{
-		"12 (sh) S 1 12 12 0 -1":            {'S', 1, 12},
-		"12 (a) Z 9 9 (b c) R 7 345 12 0 1": {'R', 7, 345},
-		"12 (x\n)) Z 2 3 4":                 {'Z', 2, 3},
-	} {
-		if got, ok := parseStat([]byte(text)); !ok || got != want {
-			t.Errorf("%q: %+v, %v", text, got, ok)
-		}
-	}
-	for _, text := range []string{"", "12 (sh)", "12 (sh) S x y z", "12"} {
-		if _, ok := parseStat([]byte(text)); ok {
-			t.Errorf("%q is taken", text)
-		}
-	}
 }
 
 // The whole of it, with a real command and a real clock.

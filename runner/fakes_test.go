@@ -14,6 +14,7 @@ import (
 
 	"flockd/backends"
 	"flockd/backends/mem"
+	"flockd/runner/tree"
 )
 
 // faulty is a store with some methods replaced.
@@ -220,5 +221,13 @@ func (f *fakeProcess) live() bool {
 	defer f.mu.Unlock()
 	return f.exit == nil || f.tough
 }
+
+func (f *fakeProcess) outlived() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.tough
+}
+
+func (f *fakeProcess) members() []tree.Process { return []tree.Process{{PID: 7, Name: "rest"}} }
 
 func (f *fakeProcess) reap() Exit { return *f.exit }

@@ -53,6 +53,7 @@ type keeper struct {
 	clock   func() time.Duration
 	tick    time.Duration // the longest sleep
 	log     *slog.Logger
+	guard   *guardian // told each deadline; may be nil
 	stops   chan stop
 	hints   chan struct{} // the next renewal has something to tell
 
@@ -79,6 +80,7 @@ func keep(ctx context.Context, k *keeper, timing Timing, sent time.Duration) (en
 	k.stops, k.hints = make(chan stop, 2), make(chan struct{})
 	k.ttl = k.lease.TTL
 	k.term = term{timing: timing}.renewed(sent, rand.Float64())
+	k.guard.deadline(sent + timing.Kill)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
@@ -146,6 +148,7 @@ func (k *keeper) loop(ctx context.Context) {
 		t, now := k.read(), k.clock() // nobody else writes it
 		switch s := t.decide(now); s.do {
 		case tell:
+			k.guard.deadline(s.stop.kill)
 			k.stops <- stop{s.stop.kill, k.lost(s.stop.why)}
 			k.write(t.passedOn(now))
 		case renew:
@@ -214,6 +217,7 @@ func (k *keeper) answered(sent time.Duration, a answer[backends.Renewal]) {
 	}
 	k.blame(nil)
 	t = k.retimed(t, a.value.TTL).renewed(sent, rand.Float64())
+	k.guard.deadline(sent + t.timing.Kill)
 	if n := a.value.Notice; n.Kind != "" {
 		t = t.noticed(&LostError{Key: k.lease.Key, Token: k.lease.Token, Notice: n}, now)
 	}

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"flockd/backends"
+	"flockd/runner/guard"
 )
 
 // Forever as Options.Wait stands in line until the context ends.
 const Forever time.Duration = -1
 
 // GiveBackName is argv[0] of a program that carries out an Options.Legacy.
-const GiveBackName = "flockd-giveback"
+const GiveBackName = guard.GiveBackName
 
 // DefaultGrace as Options.Grace takes the default of the TTL that was granted.
 const DefaultGrace time.Duration = -1
@@ -23,7 +24,7 @@ type OnLost string
 
 const (
 	Kill OnLost = "kill" // TERM, then KILL, before the lease ends
-	Warn OnLost = "warn" // Options.WarnSignal, and let it run on
+	Warn OnLost = "warn" // Options.WarnSignal, and let it run on; there is no guard then
 )
 
 // Leftovers says what becomes of the processes that outlive a command which ended

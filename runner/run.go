@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flockd/backends"
+	"flockd/runner/tree"
 )
 
 // Run takes a hold, runs the command under it and gives it back. When it returns
@@ -17,7 +18,12 @@ import (
 func Run(ctx context.Context, o Options) Result {
 	clock := o.Backend.Traits().Clock
 	r := &run{o: o.withDefaults(), clock: clockOf(clock), tick: tickOf(clock), start: startChild}
-	return r.run(ctx)
+	res := r.run(ctx)
+	if o.OnEnd != nil {
+		o.OnEnd(res)
+	}
+	r.guard.dismiss()
+	return res
 }
 
 func (o Options) withDefaults() *Options {
@@ -37,7 +43,16 @@ type run struct {
 	o     *Options
 	clock func() time.Duration
 	tick  time.Duration
-	start func(Command, []string) (process, error)
+	start func(launch) (process, error)
+	guard *guardian // of the command; nil: there is none
+}
+
+// launch is the start of a command.
+type launch struct {
+	Command
+	env   []string
+	id    string    // that env holds; empty: none
+	guard *guardian // nil: the command is to outlive us
 }
 
 func (r *run) run(ctx context.Context) Result {
@@ -56,7 +71,10 @@ func (r *run) run(ctx context.Context) Result {
 func (r *run) locked(ctx context.Context, g grant) Result {
 	r.o.Log.Debug("granted", "key", g.lease.Key, "token", g.lease.Token, "ttl", g.lease.TTL)
 	r.reportTTL(g.lease)
-	k := &keeper{backend: r.o.Backend, lease: g.lease, grace: r.o.Grace, clock: r.clock, tick: r.tick, log: r.o.Log}
+	r.guard = r.newGuard(g.lease)
+	k := &keeper{
+		backend: r.o.Backend, lease: g.lease, grace: r.o.Grace, clock: r.clock, tick: r.tick, log: r.o.Log, guard: r.guard,
+	}
 	end := keep(ctx, k, g.timing, g.sent)
 	res := r.underLease(ctx, k)
 	res.Lease = g.lease
@@ -67,6 +85,19 @@ func (r *run) locked(ctx context.Context, g grant) Result {
 	}
 	end()
 	return r.release(ctx, k, res)
+}
+
+// newGuard prepares a guard over the command under lease, which is zero where it runs
+// unlocked; nil: a command that outlives its lease may outlive us as well.
+func (r *run) newGuard(lease backends.Lease) *guardian {
+	if r.o.OnLost == Warn {
+		return nil
+	}
+	var legacy []byte
+	if r.o.Legacy != nil {
+		legacy = r.o.Legacy(lease)
+	}
+	return newGuardian(r.o.Request.Key, r.o.Backend.Traits().Clock, legacy, r.o.Log)
 }
 
 func (r *run) reportTTL(l backends.Lease) {
@@ -101,6 +132,7 @@ func (r *run) unavailable(ctx context.Context, res Result) Result {
 	case RunUnlocked:
 		r.o.Log.Warn("running without the lock", "key", r.o.Request.Key, "err", res.Err)
 		why := res.Err
+		r.guard = r.newGuard(backends.Lease{})
 		res = r.command(ctx, nil, nil)
 		res.Unlocked = true
 		res.Err = cmp.Or(res.Err, why)
@@ -110,7 +142,11 @@ func (r *run) unavailable(ctx context.Context, res Result) Result {
 
 // command starts the command and watches over it; k is nil if it has no lease.
 func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Result {
-	p, err := r.start(r.o.Command, environ(r.o, lease))
+	l := launch{Command: r.o.Command, env: environ(r.o, lease), guard: r.guard}
+	if lease != nil {
+		l.id = lease.ID
+	}
+	p, err := r.start(l)
 	if err != nil {
 		return Result{Class: NotStarted, Err: err}
 	}
@@ -124,6 +160,7 @@ func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Res
 	}
 	s := r.supervision(p, k)
 	exit := s.watch(ctx)
+	r.guard.over(tree.Identity{}, -1)
 	if k != nil && s.lost == nil {
 		s.lost = k.standing() // after a pause the command's end may be seen before the lease's
 	}
@@ -133,7 +170,7 @@ func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Res
 func (r *run) supervision(p process, k *keeper) *supervision {
 	s := &supervision{
 		process: p, clock: r.clock, tick: r.tick, signals: r.o.Signals, log: r.o.Log.With("key", r.o.Request.Key),
-		maxRuntime: r.o.MaxRuntime, killAfter: r.o.Grace,
+		maxRuntime: r.o.MaxRuntime, killAfter: r.o.Grace, leftovers: r.o.Leftovers,
 	}
 	if r.o.Grace < 0 {
 		s.killAfter = defaultKillAfter

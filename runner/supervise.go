@@ -2,11 +2,15 @@ package runner
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
+
+	"flockd/runner/tree"
 )
 
 const (
@@ -16,6 +20,12 @@ const (
 	// soon become rarer.
 	lookMin = 5 * time.Millisecond
 	lookMax = 100 * time.Millisecond
+	// settle is how long those who outlive the command may take to end before they are
+	// worth a warning: the rest of a pipeline does.
+	settle = 100 * time.Millisecond
+	// tough is how long after KILL somebody may live before that is worth a warning:
+	// to free the memory of a process takes 0.1 s a GiB.
+	tough = 2 * time.Second
 )
 
 // process is a command that runs.
@@ -26,6 +36,8 @@ type process interface {
 	pass(syscall.Signal)       // what somebody sent to flockd
 	signal(syscall.Signal)     // to the whole tree
 	live() bool                // some of the tree, the first process included, isn't dead
+	outlived() bool            // once ended: others of the tree aren't dead, as far as a short look tells
+	members() []tree.Process   // those of the tree that aren't dead
 	reap() Exit                // once ended; nothing may be called afterwards
 }
 
@@ -39,14 +51,18 @@ type supervision struct {
 	stops      <-chan stop    // of its lease; nil: it has none
 	warn       syscall.Signal // what a stop of its lease sends; 0: TERM, then KILL
 	maxRuntime time.Duration  // 0: no limit
-	killAfter  time.Duration  // the grace after maxRuntime
+	killAfter  time.Duration  // the grace after maxRuntime, and for left-overs
+	leftovers  Leftovers
 	log        *slog.Logger
 
 	received []syscall.Signal // those that came to flockd
 	stopping bool
 	killAt   time.Duration // once stopping
 	killed   bool
+	killedAt time.Duration
 	look     time.Duration // until the next look at what is left
+	ended    time.Duration // when the first process was seen to have ended; 0: not yet
+	told     bool          // who is left has been named
 	lost     error         // why the lease made it stop
 	tooLong  bool          // maxRuntime made it stop
 	canceled error         // the context made it stop
@@ -88,10 +104,66 @@ func (s *supervision) limit() <-chan time.Time {
 	return time.After(s.maxRuntime)
 }
 
-// over reports whether there is nothing to wait for. A command that ended by
-// itself leaves the rest of its tree alone.
+// over reports whether there is nothing to wait for.
 func (s *supervision) over() bool {
-	return s.process.ended() && (!s.stopping || !s.process.live())
+	if !s.process.ended() {
+		return false
+	}
+	if !s.stopping {
+		return s.left()
+	}
+	live := s.process.live()
+	if live && s.killed && !s.told && s.clock() > s.killedAt+tough {
+		s.tell(slog.LevelWarn, "some processes of the command can't be killed: waiting for their end")
+	}
+	return !live
+}
+
+// left follows what is to become of those who outlive a command that ended by itself,
+// and reports whether there is nothing to wait for.
+func (s *supervision) left() bool {
+	if s.leftovers == Leave || !s.process.outlived() {
+		return true
+	}
+	now := s.clock()
+	if s.ended == 0 {
+		s.ended = now
+	}
+	switch {
+	case s.leftovers == Purge:
+		s.stop(now + s.killAfter)
+		return false
+	case now < s.ended+settle:
+		return false
+	case s.leftovers == Await:
+		if !s.told {
+			s.tell(slog.LevelInfo, "the command has ended: waiting for the processes that it left")
+		}
+		return false
+	}
+	s.tell(slog.LevelWarn, "the command has left processes behind: they run on without the lock")
+	return true
+}
+
+// tell says once who is left.
+func (s *supervision) tell(level slog.Level, text string) {
+	s.told = true
+	if left := s.process.members(); len(left) > 0 {
+		s.log.Log(context.Background(), level, text, "left", named(left))
+	}
+}
+
+// named is a list for people: not each of hundreds.
+func named(list []tree.Process) string {
+	const most = 5
+	var text []string
+	for _, p := range list[:min(len(list), most)] {
+		text = append(text, fmt.Sprintf("%s (%d)", p.Name, p.PID))
+	}
+	if n := len(list) - most; n > 0 {
+		text = append(text, fmt.Sprintf("%d more", n))
+	}
+	return strings.Join(text, ", ")
 }
 
 // nap is how long nothing is due.
@@ -100,7 +172,7 @@ func (s *supervision) nap() time.Duration {
 	if s.stopping && !s.killed {
 		nap = min(s.tick, s.killAt-s.clock())
 	}
-	if s.killed || s.stopping && s.process.ended() { // no event tells of the rest of the tree
+	if s.killed || s.stopping && s.process.ended() || s.ended != 0 { // no event tells of the rest of the tree
 		s.look = min(2*s.look, lookMax)
 		nap = min(nap, s.look)
 	}
@@ -114,6 +186,10 @@ func (s *supervision) passOn(sig os.Signal, ok bool) {
 	}
 	if n, ok := sig.(syscall.Signal); ok {
 		s.received = append(s.received, n)
+		if s.process.ended() {
+			s.process.signal(n) // to those that it left
+			return
+		}
 		s.process.pass(n)
 	}
 }
@@ -153,7 +229,7 @@ func (s *supervision) killIfDue() {
 	}
 	s.process.signal(syscall.SIGKILL)
 	if !s.killed {
-		s.killed, s.look = true, lookMin
+		s.killed, s.look, s.killedAt = true, lookMin, s.clock()
 		s.log.Info("killing the command")
 	}
 }

@@ -36,7 +36,6 @@ var errLease = errors.New("the lease")
 func TestCommandEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watching()
-		w.fake.tough = true // it leaves something behind
 		after(5*sec, func() { w.fake.end(Exit{Code: 3}) })
 		e := w.watch(t.Context())
 		r := w.result(e)
@@ -44,6 +43,52 @@ func TestCommandEndsByItself(t *testing.T) {
 			t.Errorf("%+v after %v, signals %v", r, w.clock.now(), w.fake.signals())
 		}
 	})
+}
+
+// What becomes of those who outlive a command that ended by itself.
+func TestLeftovers(t *testing.T) {
+	const buried = 20 * sec
+	for _, tc := range []struct {
+		policy Leftovers
+		signal syscall.Signal // comes to flockd at 10 s
+		over   time.Duration  // at most one look later
+		got    []string
+		said   string
+	}{
+		{Name, 0, 5*sec + settle, nil, "rest (7)"},
+		{Leave, 0, 5 * sec, nil, ""},
+		{Await, 0, buried, nil, "rest (7)"},
+		{Await, syscall.SIGTERM, buried, []string{"terminated 10s"}, "rest (7)"},
+		{Purge, 0, buried, []string{"terminated 5s", "continued 5s", "killed 15s"}, "can't be killed"},
+	} {
+		t.Run(string(tc.policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var said records
+				w := watching()
+				w.leftovers, w.log, w.fake.tough = tc.policy, said.logger(), true
+				after(5*sec, func() { w.fake.end(Exit{Code: 3}) })
+				after(10*sec, func() {
+					if tc.signal != 0 {
+						w.signals <- tc.signal
+					}
+				})
+				after(buried, w.fake.bury)
+				r := w.result(w.watch(t.Context()))
+				over := w.clock.now()
+				if r.Class != Finished || r.Exit.Code != 3 || over < tc.over || over > tc.over+lookMax {
+					t.Errorf("%+v after %v", r, over)
+				}
+				got := w.fake.signals()
+				if got = got[:min(len(got), 3)]; !slices.Equal(got, tc.got) { // KILL is repeated
+					t.Errorf("signals %v", got)
+				}
+				if want := tc.said != ""; want != (said.count("left=") == 1) || want && said.count(tc.said) != 1 {
+					t.Errorf("it said %s", said.String())
+				}
+				time.Sleep(buried) // of the bubble: nothing is left behind
+			})
+		})
+	}
 }
 
 func TestLeaseStopsTheCommand(t *testing.T) {

@@ -1,0 +1,130 @@
+//go:build unix
+
+package runner
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"flockd/runner/tree"
+)
+
+// child is a command that was started.
+type child struct {
+	process *os.Process
+	tree    *tree.Tree
+	tty     int // the controlling terminal, or -1
+	chld    chan os.Signal
+	started time.Time
+	end     time.Time     // when its end was first seen; zero: it runs
+	reaped  chan struct{} // lets the thread go that started it
+	exiting
+}
+
+// noTerminal is the number of a terminal that isn't there.
+const noTerminal = -1
+
+// controllingTerminal opens /dev/tty, if there is one.
+func controllingTerminal() int {
+	fd, err := unix.Open("/dev/tty", unix.O_RDONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return noTerminal
+	}
+	return fd
+}
+
+func startChild(l launch) (process, error) {
+	ch, err := start(l, controllingTerminal())
+	if err != nil {
+		return nil, err
+	}
+	return ch, nil
+}
+
+// start starts the guard, and then the command. With a terminal that stays in our group,
+// else it leads one of its own. The terminal is closed by reap, or at once if the
+// start fails.
+func start(l launch, tty int) (*child, error) {
+	ch := &child{tree: tree.New(l.id), tty: tty, chld: make(chan os.Signal, 1), reaped: make(chan struct{})}
+	signal.Notify(ch.chld, syscall.SIGCHLD) // before the start, so that none is missed
+	l.guard.watch(ch.tree)
+	if err := ch.fork(l); err != nil {
+		ch.letGo()
+		return nil, err
+	}
+	l.guard.over(ch.tree.Identity, ch.tree.Folder())
+	ch.started = time.Now()
+	ch.expect(ch.process.Pid)
+	return ch, nil
+}
+
+// files are the descriptors of a command.
+func (c Command) files() []*os.File {
+	return append([]*os.File{c.Stdin, c.Stdout, c.Stderr}, c.Files...)
+} // nil: closed
+
+func (ch *child) letGo() {
+	signal.Stop(ch.chld)
+	close(ch.reaped)
+	ch.tree.Close()
+	if ch.tty != noTerminal {
+		unix.Close(ch.tty)
+	}
+}
+
+func (ch *child) containment() string { return ch.tree.Containment() }
+
+func (ch *child) changed() <-chan os.Signal { return ch.chld }
+
+func (ch *child) ended() bool {
+	ch.tree.Reap()
+	if ch.end.IsZero() && ch.exited(ch.process.Pid) {
+		ch.end = time.Now()
+	}
+	return !ch.end.IsZero()
+}
+
+// pass hands on what was sent to flockd alone. What the terminal sent to its
+// foreground group has reached a command in that group too.
+func (ch *child) pass(sig syscall.Signal) {
+	if ch.tty == noTerminal {
+		syscall.Kill(-ch.process.Pid, sig) // not yet reaped, so the group's number is ours
+		return
+	}
+	switch sig {
+	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGWINCH:
+		if foreground, err := unix.IoctlGetInt(ch.tty, unix.TIOCGPGRP); err == nil && foreground == unix.Getpgrp() {
+			return
+		}
+	}
+	ch.process.Signal(sig)
+}
+
+func (ch *child) signal(sig syscall.Signal) { ch.tree.Signal(sig) }
+
+func (ch *child) live() bool { return ch.end.IsZero() || ch.tree.Live() }
+
+func (ch *child) outlived() bool { return ch.tree.Outlived() }
+
+func (ch *child) members() []tree.Process { return ch.tree.Members() }
+
+func (ch *child) reap() Exit {
+	e := Exit{Started: ch.started, Ended: ch.end}
+	state, err := ch.process.Wait()
+	ch.letGo()
+	if err != nil {
+		e.Code = 255 // somebody else reaped it: how it ended is not known
+		return e
+	}
+	status := state.Sys().(syscall.WaitStatus)
+	e.Code = status.ExitStatus()
+	if status.Signaled() {
+		e.Signal = status.Signal()
+		e.Code = 128 + int(e.Signal)
+	}
+	return e
+}

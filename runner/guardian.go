@@ -1,0 +1,179 @@
+package runner
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"flockd/backends"
+	"flockd/runner/guard"
+	"flockd/runner/tree"
+)
+
+const (
+	// The wait before a guard is replaced grows with each that ends at once: a host
+	// without memory isn't made to fork for nothing.
+	replaceMin = time.Millisecond
+	replaceMax = time.Second
+	// parting is how long a guard that was let go is waited for, so that no zombie of
+	// ours stays behind where the first process reaps slowly.
+	parting = 100 * time.Millisecond
+)
+
+// guardian keeps a guard over a command. Nobody waits for that guard to be at work:
+// what it is told lies in its pipe, before the command starts.
+type guardian struct {
+	key    string
+	legacy []byte
+	log    *slog.Logger
+
+	mu     sync.Mutex
+	orders guard.Orders
+	folder int           // the leaf's
+	news   chan struct{} // the orders have changed; holds one
+
+	family *tree.Family
+	guard  *guard.Guard  // nil: none could be started
+	gone   chan struct{} // closed when that has ended
+	end    chan struct{} // closed when there is no more to guard
+	ended  chan struct{} // closed when nothing is left to do
+}
+
+// newGuardian prepares a guard over key's command. legacy: see Options.
+func newGuardian(key string, clock backends.Clock, legacy []byte, log *slog.Logger) *guardian {
+	return &guardian{
+		key: key, legacy: legacy, log: log, folder: -1,
+		orders: guard.Orders{Kill: guard.Never, Monotonic: clock == backends.Monotonic},
+		news:   make(chan struct{}, 1), end: make(chan struct{}), ended: make(chan struct{}),
+	}
+}
+
+// deadline sets when the guard has to kill the tree, as a reading of the lease's clock.
+func (g *guardian) deadline(kill time.Duration) {
+	g.post(func(o *guard.Orders) { o.Kill = kill })
+}
+
+// over says by what the tree is known, once its first process runs. A zero identity
+// says that nobody is left whom the guard is to kill.
+func (g *guardian) over(i tree.Identity, folder int) {
+	g.post(func(o *guard.Orders) { o.Tree, g.folder = i, folder })
+}
+
+func (g *guardian) post(change func(*guard.Orders)) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	change(&g.orders)
+	select {
+	case g.news <- struct{}{}:
+	default: // they are told with what is there already
+	}
+}
+
+// watch starts the guard of a tree that isn't started yet, and then keeps it.
+func (g *guardian) watch(t *tree.Tree) {
+	if g == nil {
+		return
+	}
+	g.family = t.Family()
+	g.over(t.Identity, t.Folder())
+	g.start()
+	go g.keep()
+}
+
+// start starts a guard with the latest orders.
+func (g *guardian) start() {
+	g.mu.Lock()
+	orders, folder := g.orders, g.folder
+	g.mu.Unlock()
+	gone := make(chan struct{})
+	g.gone = gone
+	var made *guard.Guard
+	err := g.family.Start(func() (pid int, err error) {
+		if made, err = guard.Start(g.key, folder, orders, g.legacy); err != nil {
+			return 0, err
+		}
+		return made.Process.Pid, nil
+	})
+	if g.guard = made; err != nil {
+		close(gone)
+		g.log.Warn("there is no guard: if flockd is killed or stopped, the command may run on", "key", g.key, "err", err)
+		return
+	}
+	go func() {
+		made.Process.Wait()
+		g.family.Forget(made.Process.Pid)
+		close(gone)
+	}()
+}
+
+// keep tells the guard what is new, and replaces it when it has ended.
+func (g *guardian) keep() {
+	defer close(g.ended)
+	began := time.Now()
+	for pause := replaceMin; ; {
+		select {
+		case <-g.news:
+			g.tell()
+		case <-g.gone:
+			if time.Since(began) > replaceMax {
+				pause = replaceMin
+			}
+			if g.guard != nil {
+				g.log.Warn("the guard was killed: starting another", "key", g.key)
+				g.guard.End()
+			}
+			if !g.waits(pause) {
+				return
+			}
+			pause = min(2*pause, replaceMax)
+			began = time.Now()
+			g.start()
+		case <-g.end:
+			g.part()
+			return
+		}
+	}
+}
+
+// waits reports whether there is yet something to guard after d.
+func (g *guardian) waits(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-g.end:
+		return false
+	}
+}
+
+func (g *guardian) tell() {
+	g.mu.Lock()
+	orders := g.orders
+	g.mu.Unlock()
+	if g.guard != nil && g.guard.Tell(orders) != nil {
+		g.guard.End() // it is dead, or stopped: its end comes through gone
+	}
+}
+
+// part lets the guard go.
+func (g *guardian) part() {
+	if g.guard == nil {
+		return
+	}
+	g.guard.End()
+	select {
+	case <-g.gone:
+	case <-time.After(parting):
+	}
+}
+
+// dismiss says that there is no more to guard, and waits for the guard's end.
+func (g *guardian) dismiss() {
+	if g == nil || g.family == nil {
+		return
+	}
+	close(g.end)
+	<-g.ended
+}

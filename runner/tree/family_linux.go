@@ -1,0 +1,111 @@
+package tree
+
+import (
+	"errors"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Family are the children of this process: the command, others that we start, and
+// where it adopts, those of the command's that lost their parents.
+type Family struct {
+	mu     sync.Mutex // held over each start: who isn't known after it is nobody's
+	ours   map[int]bool
+	leader int
+	adopts bool // orphans of the command become our children
+	mixed  bool // others may become our children as well: only marks tell
+}
+
+// newFamily adopts, or not, what descends from us.
+func newFamily(adopts bool) *Family {
+	f := &Family{ours: map[int]bool{}}
+	if adopts {
+		f.adopt()
+	}
+	return f
+}
+
+// adopt makes orphans of the command our children.
+func (f *Family) adopt() {
+	// A shell that became flockd by exec leaves its children to it, and the first
+	// process of a container is left those of everybody.
+	f.mixed = unix.Getpid() == 1 || len(childrenOf(unix.Getpid())) > len(f.ours)
+	f.adopts = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil
+}
+
+// start starts the command, with its mark.
+func (f *Family) start(limit uint64, start func() (int, error), pid *int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return limited(limit, func() (err error) {
+		*pid, err = start()
+		f.leader = *pid
+		return err
+	})
+}
+
+// Start starts a process that belongs to no command. It is never taken for a
+// left-over, nor reaped here, before Forget.
+func (f *Family) Start(start func() (pid int, err error)) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return limited(0, func() error {
+		pid, err := start()
+		if err == nil {
+			f.ours[pid] = true
+		}
+		return err
+	})
+}
+
+// Forget says that a process of Start's was reaped.
+func (f *Family) Forget(pid int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.ours, pid)
+}
+
+// has reports whether pid is one of ours and of no command.
+func (f *Family) has(pid int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ours[pid]
+}
+
+// orphan reports whether a child of parent is the command's for that alone.
+func (f *Family) orphan(parent int) bool {
+	return f.adopts && !f.mixed && parent == unix.Getpid()
+}
+
+// outlived reports whether a child is left that is the tree's. On the way it reaps those
+// that have ended.
+func (f *Family) outlived(i Identity) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	left := false
+	for _, pid := range childrenOf(unix.Getpid()) {
+		if pid == f.leader || f.ours[pid] || !(f.adopts && !f.mixed || i.marked(pid)) {
+			continue
+		}
+		got, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+		if got != pid && !errors.Is(err, syscall.ECHILD) {
+			left = true
+		}
+	}
+	return left
+}
+
+// Reap reaps the command's orphans that have ended.
+func (t *Tree) Reap() {
+	if t.family.adopts {
+		t.family.outlived(t.Identity)
+	}
+}
+
+func (f *Family) close() {
+	if f.adopts {
+		unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+	}
+}

@@ -1,0 +1,184 @@
+package tree
+
+import (
+	"bytes"
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// read fills buf from the beginning of a file. What doesn't fit is left out.
+func read(path string, buf []byte) []byte {
+	fd, err := open(path, unix.O_RDONLY)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	return drain(fd, buf)
+}
+
+func drain(fd int, buf []byte) []byte {
+	n := 0
+	for n < len(buf) {
+		got, err := unix.Read(fd, buf[n:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || got == 0 {
+			break
+		}
+		n += got
+	}
+	return buf[:n]
+}
+
+func open(path string, flags int) (fd int, err error) {
+	for {
+		fd, err = unix.Open(path, flags|unix.O_CLOEXEC, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+func of(pid int, file string) string { return "/proc/" + strconv.Itoa(pid) + "/" + file }
+
+// stat is what /proc/PID/stat says of a process.
+type stat struct {
+	name          string
+	state         byte
+	parent, group int
+	born          uint64 // clock ticks since boot
+}
+
+// longestStat is enough for the first 22 fields, each a number of 20 digits.
+const longestStat = 512
+
+func statOf(pid int) (s stat, ok bool) {
+	var buf [longestStat]byte
+	return parseStat(read(of(pid, "stat"), buf[:]))
+}
+
+// parseStat begins behind the last parenthesis: a process may call itself
+// anything, parentheses and spaces included.
+func parseStat(text []byte) (s stat, ok bool) {
+	first, last := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
+	if first < 0 || last < first {
+		return stat{}, false
+	}
+	fields := bytes.Fields(text[last+1:])
+	const state, parent, group, born = 0, 1, 2, 19 // fields 3, 4, 5 and 22 of proc_pid_stat(5)
+	if len(fields) <= born || len(fields[state]) != 1 {
+		return stat{}, false
+	}
+	s.name = string(text[first+1 : last])
+	s.state = fields[state][0]
+	var err1, err2, err3 error
+	s.parent, err1 = strconv.Atoi(string(fields[parent]))
+	s.group, err2 = strconv.Atoi(string(fields[group]))
+	s.born, err3 = strconv.ParseUint(string(fields[born]), 10, 64)
+	return s, err1 == nil && err2 == nil && err3 == nil
+}
+
+// exited reports whether the process is dead, with all its threads: a zombie or gone.
+func exited(pidfd int) bool {
+	for {
+		fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, 0)
+		if err != unix.EINTR {
+			return err == nil && n == 1
+		}
+	}
+}
+
+// childrenOf lists the children of every thread of pid.
+func childrenOf(pid int) (children []int) {
+	each(of(pid, "task"), 0, func(thread int) {
+		children = append(children, numbers(of(pid, "task/"+strconv.Itoa(thread)+"/children"))...)
+	})
+	return children
+}
+
+// numbers reads a file of numbers: as many as there are.
+func numbers(path string) (list []int) {
+	fd, err := open(path, unix.O_RDONLY)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	var buf [4096]byte
+	n, any := 0, false
+	for {
+		text := drain(fd, buf[:])
+		for _, c := range text {
+			if '0' <= c && c <= '9' {
+				n, any = 10*n+int(c-'0'), true
+				continue
+			}
+			if any {
+				list = append(list, n)
+			}
+			n, any = 0, false
+		}
+		if len(text) < len(buf) {
+			break
+		}
+	}
+	if any {
+		list = append(list, n)
+	}
+	return list
+}
+
+// firstProcess is where the processes begin among the entries of /proc.
+const firstProcess = 256
+
+// each calls f with each entry of a folder that is a number, from an offset on. It
+// reads one at a time: of a tree that forks faster than a batch is worked off, a
+// batch shows nobody who yet lives. It reports whether the folder could be read.
+func each(folder string, offset int64, f func(n int)) bool {
+	fd, err := open(folder, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	if _, err := unix.Seek(fd, offset, 0); err != nil {
+		return false
+	}
+	// An entry is 19 bytes and a name, rounded up to 8: of a number, 32 at most. The
+	// buffer is aligned, or Getdents would use less of it.
+	var words [4]uint64
+	buf := unsafe.Slice((*byte)(unsafe.Pointer(&words)), unsafe.Sizeof(words))
+	for {
+		n, err := unix.Getdents(fd, buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return err == nil
+		}
+		const name = 19
+		for entry := buf[:n]; len(entry) > name; {
+			size := int(entry[16]) | int(entry[17])<<8
+			if number, ok := leadingNumber(entry[name:min(size, len(entry))]); ok {
+				f(number)
+			}
+			entry = entry[min(size, len(entry)):]
+		}
+	}
+}
+
+// leadingNumber reads a name that ends with a zero byte.
+func leadingNumber(name []byte) (n int, ok bool) {
+	for i, c := range name {
+		switch {
+		case c == 0:
+			return n, i > 0
+		case c < '0' || c > '9':
+			return 0, false
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n, true
+}

@@ -1,0 +1,147 @@
+package tree
+
+import (
+	"bytes"
+
+	"golang.org/x/sys/unix"
+)
+
+// GuardName is how a guard's command line begins. A guard is never killed for its
+// descent: it has to outlive its flockd.
+const GuardName = "flockd-guard"
+
+// found is a process of the tree, not dead, held by its pidfd.
+type found struct {
+	stat
+	pid, pidfd int
+}
+
+// scan calls f with each process of the tree, until f returns false. It reports whether
+// everything was looked at. Found processes are held open until the end, so that
+// those can be told by them that are only of their descent, and their number can't be
+// used again meanwhile.
+func (t *Tree) scan(f func(found) bool) (whole bool) {
+	s := search{tree: t, self: unix.Getpid(), parent: unix.Getppid(), kin: map[int]int{}}
+	defer s.close()
+	if fd := t.leaderFD(); fd >= 0 {
+		s.kin[t.Leader] = fd
+	}
+	whole = true
+	read := each("/proc", firstProcess, func(pid int) {
+		if s.over {
+			return
+		}
+		found, ok, sure := s.look(pid)
+		whole = whole && sure
+		if ok {
+			s.over = !f(found)
+		}
+	})
+	return read && whole
+}
+
+// leaderFD is a pidfd of the first process, of the caller's own; -1: it is gone.
+func (t *Tree) leaderFD() int {
+	if t.Leader == 0 {
+		return -1
+	}
+	if t.family == nil {
+		if t.leader < 0 {
+			return -1
+		}
+		fd, err := unix.FcntlInt(uintptr(t.leader), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return -1
+		}
+		return fd
+	}
+	fd, err := unix.PidfdOpen(t.Leader, 0) // our child, not reaped
+	if err != nil {
+		return -1
+	}
+	return fd
+}
+
+// search is one scan.
+type search struct {
+	tree   *Tree
+	self   int
+	parent int         // the guard's is flockd, which bears the mark while it starts the command
+	kin    map[int]int // the pidfds of those found
+	over   bool
+}
+
+func (s *search) close() {
+	for _, fd := range s.kin {
+		unix.Close(fd)
+	}
+}
+
+// look reports whether pid is of the tree and not dead, and whether that is sure.
+func (s *search) look(pid int) (f found, ok, sure bool) {
+	st, ok := statOf(pid)
+	if !ok || pid == s.self || pid == s.parent || !s.belongs(pid, st) {
+		return found{}, false, true
+	}
+	fd, ok := s.kin[pid]
+	if !ok {
+		var err error
+		if fd, err = unix.PidfdOpen(pid, 0); err == unix.EMFILE || err == unix.ENFILE {
+			s.forget()
+			fd, err = unix.PidfdOpen(pid, 0)
+		}
+		if err != nil {
+			return found{}, false, err == unix.ESRCH
+		}
+		// Now the number stays what it is: was it of the tree before as well?
+		if st, ok = statOf(pid); !ok || !s.belongs(pid, st) {
+			unix.Close(fd)
+			return found{}, false, true
+		}
+		s.kin[pid] = fd
+	}
+	return found{st, pid, fd}, !exited(fd), true
+}
+
+// forget makes room for other descriptors: descent from those is not seen any more.
+func (s *search) forget() {
+	for pid, fd := range s.kin {
+		unix.Close(fd)
+		delete(s.kin, pid)
+	}
+}
+
+// belongs reports whether a process is of the tree. Descent counts only from one that
+// isn't dead after the child was looked at: else its number may be another's.
+func (s *search) belongs(pid int, st stat) bool {
+	t := s.tree
+	switch {
+	case pid == t.Leader && (t.family != nil || t.leader >= 0):
+		return true
+	case t.Born != 0 && st.born < t.Born:
+		return false
+	case t.family != nil && t.family.has(pid):
+		return false
+	case t.Leads && st.group == t.Leader && s.leads():
+		return true
+	case t.marked(pid):
+		return true
+	}
+	return (s.alive(st.parent) || t.family != nil && t.family.orphan(st.parent)) && !isGuard(pid)
+}
+
+// leads reports whether the number of the group is the tree's.
+func (s *search) leads() bool {
+	return s.tree.family != nil || s.tree.leader >= 0 && !exited(s.tree.leader)
+}
+
+func (s *search) alive(pid int) bool {
+	fd, ok := s.kin[pid]
+	return ok && !exited(fd)
+}
+
+// isGuard reports whether pid is a guard, by its command line.
+func isGuard(pid int) bool {
+	var buf [len(GuardName)]byte
+	return bytes.Equal(read(of(pid, "cmdline"), buf[:]), []byte(GuardName))
+}

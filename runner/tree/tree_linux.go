@@ -1,0 +1,207 @@
+package tree
+
+import (
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Tree is a command's tree as one process sees it: flockd, whose child the command
+// is, or the guard.
+type Tree struct {
+	Identity
+	leaf   *leaf   // nil: none
+	family *Family // nil: the first process isn't our child
+	leader int     // a pidfd of the first process, where it isn't our child; -1: none
+	denied int     // how many the last Signal wasn't allowed to reach
+}
+
+// New prepares a tree whose first process this process will start. The zero ID
+// isn't looked for. A leaf is made where that is possible.
+func New(id string) *Tree {
+	t := &Tree{Identity: Identity{ID: id, Limit: newLimit()}, leaf: newLeaf(), leader: -1}
+	t.family = newFamily(t.leaf == nil)
+	return t
+}
+
+// Known is a tree of somebody else's, by its identity and the folder of its leaf,
+// which the tree takes over; a folder of anything else, or -1, is none.
+func Known(i Identity, folder int) *Tree {
+	t := &Tree{Identity: i, leaf: adopt(folder), leader: -1}
+	t.follow()
+	return t
+}
+
+// Update replaces the identity of a known tree, whose first process may have been
+// started meanwhile.
+func (t *Tree) Update(i Identity) {
+	if i.Leader != t.Leader && t.leader >= 0 {
+		unix.Close(t.leader)
+		t.leader = -1
+	}
+	t.Identity = i
+	t.follow()
+}
+
+// follow opens a pidfd of the first process, if it yet is the one that was meant.
+func (t *Tree) follow() {
+	if t.Leader == 0 || t.leader >= 0 {
+		return
+	}
+	fd, err := unix.PidfdOpen(t.Leader, 0)
+	if err != nil {
+		return
+	}
+	if s, ok := statOf(t.Leader); !ok || t.Born == 0 || s.born != t.Born {
+		unix.Close(fd)
+		return
+	}
+	t.leader = fd
+}
+
+// Folder is the leaf's folder, for a guard; -1: there is none.
+func (t *Tree) Folder() int {
+	if t.leaf == nil {
+		return -1
+	}
+	return t.leaf.fd
+}
+
+// Start starts the first process: f starts it with attr and returns its number.
+// Where it can't be started inside the leaf, it is once more without. Attr's process
+// group, if it is to lead one, is the caller's to set.
+func (t *Tree) Start(attr *syscall.SysProcAttr, f func() (pid int, err error)) error {
+	t.Leads = attr.Setpgid
+	if t.leaf != nil {
+		attr.UseCgroupFD, attr.CgroupFD = true, t.leaf.fd
+	}
+	err := t.family.start(t.Limit, f, &t.Leader)
+	if err != nil && t.leaf != nil {
+		// The kernel says why a cgroup can't be entered in the words that it has for
+		// files; a true fault of the file comes again.
+		attr.UseCgroupFD = false
+		if again := t.family.start(t.Limit, f, &t.Leader); again == nil {
+			t.leaf.remove()
+			t.leaf, err = nil, nil
+			t.family.adopt()
+		}
+	}
+	if err == nil {
+		s, _ := statOf(t.Leader) // not yet reaped
+		t.Born = s.born
+	}
+	return err
+}
+
+// Family are the children of this process, of which some are no command's.
+func (t *Tree) Family() *Family { return t.family }
+
+// Containment says by what the tree is held, for people.
+func (t *Tree) Containment() string {
+	switch {
+	case t.leaf != nil:
+		return "cgroup " + t.leaf.path
+	case t.Leads:
+		return "process group, marks"
+	}
+	return "marks"
+}
+
+// Signal sends sig to every process of the tree that there was when it began. KILL
+// is to be sent again until Live says that nobody is left: what was being forked may
+// have escaped.
+func (t *Tree) Signal(sig syscall.Signal) {
+	t.denied = 0
+	if t.leaf != nil && sig == syscall.SIGKILL {
+		t.leaf.kill()
+	}
+	if t.family != nil && t.Leads {
+		syscall.Kill(-t.Leader, sig) // the leader isn't reaped, so the number is ours
+	}
+	if t.leaf != nil {
+		t.leaf.signal(sig, t.reached)
+	}
+	t.scan(func(f found) bool {
+		// Those in the leaf and the group have it. KILL does no harm twice, and the
+		// kernel's way passes those by whose first thread has ended (Linux 6.18).
+		if sig != syscall.SIGKILL && (t.reached(f.pid) || t.leaf != nil && t.leaf.has(f.pid)) {
+			return true
+		}
+		if unix.PidfdSendSignal(f.pidfd, sig, nil, 0) == unix.EPERM {
+			t.denied++
+		}
+		return true
+	})
+}
+
+// Denied is how many processes the last Signal wasn't allowed to reach.
+func (t *Tree) Denied() int { return t.denied }
+
+// reached reports whether a signal to the group reached pid.
+func (t *Tree) reached(pid int) bool {
+	if t.family == nil || !t.Leads {
+		return false
+	}
+	s, ok := statOf(pid)
+	return ok && s.group == t.Leader
+}
+
+// Live reports whether somebody of the tree isn't dead, a zombie is. It looks at each
+// process of the host.
+func (t *Tree) Live() bool {
+	if t.leaf != nil && t.leaf.populated() {
+		return true
+	}
+	live := false
+	whole := t.scan(func(found) bool { live = true; return false })
+	return live || !whole
+}
+
+// Outlived reports whether somebody outlives the first process, which has ended. It
+// looks at the leaf, or at our children, and so misses who left the leaf.
+func (t *Tree) Outlived() bool {
+	if t.leaf != nil {
+		return t.leaf.populated()
+	}
+	return t.family.outlived(t.Identity)
+}
+
+// Members are those of the tree that aren't dead.
+func (t *Tree) Members() []Process {
+	var list []Process
+	if t.leaf != nil {
+		for _, pid := range t.leaf.members() {
+			if s, ok := statOf(pid); ok {
+				list = append(list, Process{pid, s.name})
+			}
+		}
+	}
+	t.scan(func(f found) bool {
+		p := Process{f.pid, f.name}
+		if !slices.Contains(list, p) {
+			list = append(list, p)
+		}
+		return true
+	})
+	return list
+}
+
+// Close lets go of the tree. Who is left of it is moved to where it would be without
+// a leaf.
+func (t *Tree) Close() {
+	if t.leaf != nil {
+		if t.family != nil && t.leaf.populated() {
+			t.leaf.leave()
+		}
+		t.leaf.remove()
+		t.leaf = nil
+	}
+	if t.leader >= 0 {
+		unix.Close(t.leader)
+		t.leader = -1
+	}
+	if t.family != nil {
+		t.family.close()
+	}
+}
