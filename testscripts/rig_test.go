@@ -216,7 +216,7 @@ func (r *rig) noFile(but ...string) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	known := append(but, "flockd.db", "flockd.db-wal", "flockd.db-shm", "flockd.db-bell", "stderr-*")
+	known := append(but, "flockd.db", "flockd.db-wal", "flockd.db-shm", "flockd.db-bell", "flockd.db-journal", "stderr-*")
 	for _, file := range files {
 		if !slices.ContainsFunc(known, func(pattern string) bool { ok, _ := filepath.Match(pattern, file.Name()); return ok }) {
 			r.Errorf("%s is left", file.Name())
