@@ -248,6 +248,18 @@ func (c *cell) begin(ttl string, args ...string) {
 		words = append([]string{"nocgroup"}, words...)
 	}
 	c.job = c.launch(exec.Command(words[0], words[1:]...))
+	c.Cleanup(c.report)
+}
+
+// report says what a cell that failed has left.
+func (c *cell) report() {
+	if !c.Failed() {
+		return
+	}
+	for _, pid := range processes(c.has) {
+		c.Logf("left: %d %c %s", pid, state(pid), argv(pid))
+	}
+	c.Logf("wrote: %v and %v; flockd said:\n%s", c.pids(), c.stamps(), c.job.stderr.String())
 }
 
 // runs starts flockd and waits until the tree is whole.
@@ -392,7 +404,6 @@ func (c *cell) end() {
 	until(c, "an end", func() bool {
 		pids := processes(c.has)
 		for _, pid := range pids {
-			c.Logf("left: %d %c %s", pid, state(pid), argv(pid))
 			unix.Kill(pid, unix.SIGKILL)
 		}
 		return len(pids) == 0
