@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -70,7 +71,9 @@ func (t tree) first(folder string) {
 	}
 	if t.name == "stopped" {
 		stampOnce(filepath.Join(folder, "first"))
-		fatal(unix.Kill(os.Getpid(), unix.SIGSTOP))
+		for ; ; time.Sleep(pause) { // the stop may reach this thread later than the call returns
+			fatal(unix.Kill(os.Getpid(), unix.SIGSTOP))
+		}
 	}
 	live(filepath.Join(folder, "first"))
 }
