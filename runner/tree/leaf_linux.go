@@ -32,18 +32,39 @@ func newLeaf() *leaf {
 		return nil
 	}
 	sweep(parent)
-	name := leafPrefix + strconv.Itoa(unix.Getpid()) + "-" + strconv.FormatUint(uint64(nonce()), 36)
-	if unix.Mkdirat(parent, name, 0o755) != nil {
-		unix.Close(parent)
-		return nil
+	// Whoever starts at this very moment may sweep ours before we hold it.
+	for range 10 {
+		l := &leaf{fd: -1, parent: parent, name: newName()}
+		l.path = folder + "/" + l.name
+		if unix.Mkdirat(parent, l.name, 0o755) != nil {
+			break
+		}
+		if l.hold() {
+			return l
+		}
+		removeAll(parent, l.name)
 	}
-	l := &leaf{fd: -1, parent: parent, name: name, path: folder + "/" + name}
-	l.fd, err = openBelow(parent, name)
-	if err != nil || unix.Flock(l.fd, unix.LOCK_SH|unix.LOCK_NB) != nil {
-		l.remove()
-		return nil
+	unix.Close(parent)
+	return nil
+}
+
+func newName() string {
+	return leafPrefix + strconv.Itoa(unix.Getpid()) + "-" + strconv.FormatUint(uint64(nonce()), 36)
+}
+
+// hold opens the leaf for as long as we need it, and reports whether it was not swept
+// before.
+func (l *leaf) hold() bool {
+	fd, err := openBelow(l.parent, l.name)
+	if err != nil {
+		return false
 	}
-	return l
+	if unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) != nil || unix.Faccessat(fd, "cgroup.procs", unix.F_OK, 0) != nil {
+		unix.Close(fd)
+		return false
+	}
+	l.fd = fd
+	return true
 }
 
 // nonce is a number that nobody else draws: folders of one process number, in two
