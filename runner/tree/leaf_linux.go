@@ -32,25 +32,39 @@ func newLeaf() *leaf {
 		return nil
 	}
 	sweep(parent)
-	for range 3 { // who sweeps may take a new one for one that was left
-		name := leafPrefix + strconv.Itoa(unix.Getpid()) + "-" + strconv.FormatUint(uint64(nonce()), 36)
-		if unix.Mkdirat(parent, name, 0o755) != nil {
+	// Whoever starts at this very moment may sweep ours before we hold it.
+	for range 10 {
+		l := &leaf{fd: -1, parent: parent, name: newName()}
+		l.path = folder + "/" + l.name
+		if unix.Mkdirat(parent, l.name, 0o755) != nil {
 			break
 		}
-		if fd, err := openBelow(parent, name); err == nil {
-			if unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) == nil && !gone(parent, name) {
-				return &leaf{fd: fd, parent: parent, name: name, path: folder + "/" + name}
-			}
-			unix.Close(fd)
+		if l.hold() {
+			return l
 		}
-		removeAll(parent, name)
+		removeAll(parent, l.name)
 	}
 	unix.Close(parent)
 	return nil
 }
 
-func gone(parent int, name string) bool {
-	return unix.Faccessat(parent, name, unix.F_OK, 0) != nil
+func newName() string {
+	return leafPrefix + strconv.Itoa(unix.Getpid()) + "-" + strconv.FormatUint(uint64(nonce()), 36)
+}
+
+// hold opens the leaf for as long as we need it, and reports whether it was not swept
+// before.
+func (l *leaf) hold() bool {
+	fd, err := openBelow(l.parent, l.name)
+	if err != nil {
+		return false
+	}
+	if unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) != nil || unix.Faccessat(fd, "cgroup.procs", unix.F_OK, 0) != nil {
+		unix.Close(fd)
+		return false
+	}
+	l.fd = fd
+	return true
 }
 
 // nonce is a number that nobody else draws: folders of one process number, in two

@@ -22,6 +22,7 @@ type found struct {
 // used again meanwhile.
 func (t *Tree) scan(f func(found) bool) (whole bool) {
 	s := search{tree: t, self: unix.Getpid(), parent: unix.Getppid(), kin: map[int]int{}}
+	unix.Getrlimit(unix.RLIMIT_NOFILE, &s.files)
 	defer s.close()
 	if fd := t.leaderFD(); fd >= 0 {
 		s.kin[t.Leader] = fd
@@ -68,8 +69,13 @@ type search struct {
 	self   int
 	parent int         // the guard's is flockd, which bears the mark while it starts the command
 	kin    map[int]int // the pidfds of those found
+	files  unix.Rlimit // how many descriptors we may have
 	over   bool
 }
+
+// spare is how many descriptors are left to others: a process whose files can't be
+// read would not be seen to be of the tree.
+const spare = 16
 
 func (s *search) close() {
 	for _, fd := range s.kin {
@@ -92,6 +98,9 @@ func (s *search) look(pid int) (f found, ok, sure bool) {
 		}
 		if err != nil {
 			return found{}, false, err == unix.ESRCH
+		}
+		if uint64(fd)+spare >= s.files.Cur { // the lowest that was free
+			s.forget()
 		}
 		// Now the number stays what it is: was it of the tree before as well?
 		if st, ok = statOf(pid); !ok || !s.belongs(pid, st) {
@@ -116,7 +125,7 @@ func (s *search) forget() {
 func (s *search) belongs(pid int, st stat) bool {
 	t := s.tree
 	switch {
-	case pid == t.Leader && (t.family != nil || t.leader >= 0):
+	case pid == t.Leader && s.leads():
 		return true
 	case t.Born != 0 && st.born < t.Born:
 		return false
@@ -130,7 +139,7 @@ func (s *search) belongs(pid int, st stat) bool {
 	return (s.alive(st.parent) || t.family != nil && t.family.orphan(st.parent)) && !isGuard(pid)
 }
 
-// leads reports whether the number of the group is the tree's.
+// leads reports whether the first process's number, and its group's, is yet the tree's.
 func (s *search) leads() bool {
 	return s.tree.family != nil || s.tree.leader >= 0 && !exited(s.tree.leader)
 }
