@@ -55,9 +55,11 @@ type job struct {
 	session
 	key    string
 	mode   string
+	bare   bool // without a cgroup
 	began  int64
-	killed bool // by us; guarded by arena.mu, with harmed
-	harmed bool // a fault is on it
+	killed bool  // by us; guarded by arena.mu, with all below
+	alone  int64 // when flockd was, and nothing else of it; 0: it wasn't
+	harmed bool  // a fault is on it
 }
 
 // exit is how a flockd ended.
@@ -86,6 +88,7 @@ func newArena(t testing.TB, s *store, flockd string, seed uint64) *arena {
 		for _, j := range a.running() {
 			j.kill()
 		}
+		signalAll(slices.Collect(maps.Keys(a.left())), syscall.SIGKILL) // what a broken flockd left
 		h.file.Close()
 	})
 	return a
@@ -118,8 +121,8 @@ func (a *arena) harm(r *rand.Rand, fits func(*job) bool, apply func(*job) bool) 
 	return apply(j)
 }
 
-// pick tries them in random order. It looks at them one by one, since a look at a
-// session's members takes a while.
+// pick tries them in random order. It looks at them one by one, since a look takes a
+// while.
 func (a *arena) pick(r *rand.Rand, fits func(*job) bool) *job {
 	jobs := a.running()
 	r.Shuffle(len(jobs), func(i, j int) { jobs[i], jobs[j] = jobs[j], jobs[i] })
@@ -152,19 +155,18 @@ func (a *arena) key(r *rand.Rand) string {
 }
 
 // contend runs one flockd after the other until ctx ends.
-func (a *arena) contend(ctx context.Context, r *rand.Rand) {
+func (a *arena) contend(ctx context.Context, r *rand.Rand, bare bool) {
 	for ctx.Err() == nil {
-		key := a.key(r)
-		way := a.store.ways[r.IntN(len(a.store.ways))]
-		work, mode := draw(r, works), draw(r, modes)
-		a.run(way, key, mode, work, options(r)...)
+		j := &job{key: a.key(r), mode: draw(r, modes), bare: bare}
+		a.run(j, draw(r, a.store.ways), draw(r, works), options(r)...)
 	}
 }
 
 // What the contenders draw from. What is there more than once is drawn more often.
 var (
 	works  = []string{"5ms", "20ms", "50ms", "100ms", "300ms", "1s", "3s", "6s"}
-	modes  = []string{"", "", "", "deaf", "family", "family deaf", "orphan"}
+	modes  = []string{"", "", "", "deaf", "family", "family deaf", "orphan", "daemon", "daemon deaf"}
+	lefts  = []string{"wait", "kill"} // who runs on without the lock is no fault, and would be taken for one
 	ttls   = []string{"1s", "1500ms", "2s", "3s", "4s"}
 	waits  = []string{"0", "500ms", "3s", "3s", "10s", "forever"}
 	graces = []string{"", "", "0s", "50ms"}
@@ -174,7 +176,7 @@ var (
 func draw(r *rand.Rand, from []string) string { return from[r.IntN(len(from))] }
 
 func options(r *rand.Rand) []string {
-	args := []string{"--ttl", draw(r, ttls), "--wait", draw(r, waits)}
+	args := []string{"--ttl", draw(r, ttls), "--wait", draw(r, waits), "--leftovers", draw(r, lefts)}
 	if grace := draw(r, graces); grace != "" {
 		args = append(args, "--grace", grace)
 	}
@@ -185,8 +187,8 @@ func options(r *rand.Rand) []string {
 }
 
 // run runs one flockd to its end.
-func (a *arena) run(way, key, mode, work string, options ...string) exit {
-	args := slices.Concat([]string{"run", "--key", key}, options, []string{"--", a.probe, a.folder, work}, strings.Fields(mode))
+func (a *arena) run(j *job, way, work string, options ...string) exit {
+	args := slices.Concat([]string{"run", "--verbose", "--key", j.key}, options, []string{"--", a.probe, a.folder, work}, strings.Fields(j.mode))
 	cmd := exec.Command(a.flockd, args...)
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + a.folder, "FLOCKD_CONFIG=" + filepath.Join(a.folder, "config.toml"),
@@ -200,8 +202,9 @@ func (a *arena) run(way, key, mode, work string, options ...string) exit {
 	defer os.Remove(stderr.Name())
 	defer stderr.Close()
 	cmd.Stderr = stderr
-	e := exit{job: &job{key: key, mode: mode, began: trace.Now()}}
-	if err := a.start(cmd, e.job); err != nil {
+	j.began = trace.Now()
+	e := exit{job: j}
+	if err := a.start(cmd, j); err != nil {
 		a.t.Error(err)
 		return exit{}
 	}
@@ -214,7 +217,11 @@ func (a *arena) run(way, key, mode, work string, options ...string) exit {
 func (a *arena) start(cmd *exec.Cmd, j *job) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := startSession(cmd); err != nil {
+	start := startSession
+	if j.bare {
+		start = startBare
+	}
+	if err := start(cmd); err != nil {
 		return err
 	}
 	j.session = session(cmd.Process.Pid)

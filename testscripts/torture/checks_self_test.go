@@ -5,8 +5,10 @@ package torture
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"flockd/backends"
 	"flockd/testscripts/torture/trace"
@@ -131,6 +133,47 @@ func TestDeadlines(t *testing.T) {
 	s.token = 2
 	if _, err := checkDeadlines([]*span{s}, lives); err == nil {
 		t.Error("a command without a grant went unseen")
+	}
+}
+
+func TestReleases(t *testing.T) {
+	lives := livesOf(written(t, askedA, grantedA, releaseA, releasedA).all())
+	s := &span{key: "k", id: "a", token: 1, first: 120, last: 299}
+	if err := checkReleases([]*span{s}, lives); err != nil {
+		t.Error(err)
+	}
+	s.last = 300
+	if checkReleases([]*span{s}, lives) == nil {
+		t.Error("a key that was given back before its command was dead went unseen")
+	}
+}
+
+func TestInheritance(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		history []string
+		want    inheritance
+	}{
+		{"given back", []string{askedA, grantedA, releaseA, releasedA}, inheritance{1, 1, []time.Duration{110}}},
+		{"not given back", []string{askedA, grantedA}, inheritance{1, 0, nil}},
+		{"asked for", []string{askedA, grantedA, releaseA}, inheritance{1, 1, nil}},
+		{"asked for too late", []string{askedA, grantedA,
+			`{"request":"1.3","at":1200,"op":"release","key":"k","id":"a"}`}, inheritance{1, 0, nil}},
+		{"given back by its flockd", []string{askedA, grantedA,
+			`{"request":"1.3","at":150,"op":"release","key":"k","id":"a"}`}, inheritance{}},
+		{"not held", []string{askedA}, inheritance{}},
+		{"over", []string{`{"request":"1.1","at":1,"op":"acquire","key":"k","id":"a","asked":100}`,
+			`{"request":"1.1","at":2,"outcome":"ok","token":1,"trusted":100}`}, inheritance{}},
+	} {
+		killed := []exit{{job: &job{session: 1, alone: 200}}, {job: &job{session: 1, began: 400}}}
+		ran := []*span{{key: "k", id: "a", token: 1, first: 120, last: 210}, {key: "k", id: "other", token: 2, first: 120, last: 210}}
+		got := inherit(killed, ran, livesOf(written(t, c.history...).all()))
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+	if (inheritance{holds: 4, asked: 3}).check() != nil || (inheritance{holds: 4, asked: 2}).check() == nil {
+		t.Error("what was inherited isn't judged right")
 	}
 }
 

@@ -105,6 +105,63 @@ func checkDeadlines(spans []*span, lives map[string]*life) (closest time.Duratio
 	return closest, errors.Join(errs...)
 }
 
+// checkReleases wants nobody to ask for the end of a hold while its command lives.
+func checkReleases(spans []*span, lives map[string]*life) error {
+	var errs []error
+	for _, s := range spans {
+		if l := lives[s.id]; l != nil && l.parting <= s.last {
+			errs = append(errs, fmt.Errorf("%q: token %d was given back %v before its command was dead", s.key, s.token, time.Duration(s.last-l.parting)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// inheritance is what came of the holds of those flockd that were killed alone.
+type inheritance struct {
+	holds int             // whose command ran, and that had a lease to be ended
+	asked int             // of which the store was asked for the end in their time
+	given []time.Duration // how long after the kill each of those was free that were given back
+}
+
+func inherit(exits []exit, spans []*span, lives map[string]*life) (i inheritance) {
+	for _, s := range spans {
+		l := lives[s.id]
+		for _, e := range exits {
+			if l != nil && l.pid == int(e.job.session) && s.first > e.job.began && s.first < e.job.alone && l.bereft(e.job.alone) {
+				i.add(l, e.job.alone)
+			}
+		}
+	}
+	return i
+}
+
+func (i *inheritance) add(l *life, killed int64) {
+	g := l.grants[len(l.grants)-1]
+	i.holds++
+	if l.parting < g.validUntil() {
+		i.asked++
+	}
+	if g.released {
+		i.given = append(i.given, time.Duration(l.ended-killed))
+	}
+}
+
+// bereft reports whether a hold was there when its flockd was killed, and yet was not
+// being given back.
+func (l *life) bereft(killed int64) bool {
+	n := len(l.grants)
+	return n > 0 && l.grants[n-1].told < killed && killed < l.grants[n-1].validUntil() && killed < min(l.ended, l.parting)
+}
+
+// check wants the end of most of them to have been asked for in time; whether the store
+// listened is its own affair.
+func (i inheritance) check() error {
+	if 4*i.asked < 3*i.holds {
+		return fmt.Errorf("of %d keys whose flockd was killed only %d were given back", i.holds, i.asked)
+	}
+	return nil
+}
+
 // checkTokens wants a larger token of each grant than of all those that were told
 // before it was asked for.
 func checkTokens(grants []*grant) error {

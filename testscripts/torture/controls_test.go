@@ -4,10 +4,13 @@ package torture
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,35 +23,62 @@ import (
 
 // TestControls breaks one thing a row.
 func TestControls(t *testing.T) {
+	var all sync.WaitGroup
+	defer all.Wait()
 	for _, c := range []struct {
 		name    string
 		patches []patch
-		check   func(t *testing.T, flockd string) error // what is said of the break
+		check   func(t *testing.T, flockd string) error
+		says    string // of the break
 	}{
 		{"a renewal that inserts", []patch{{"backends/redis/renew.lua",
 			`if not mine or not holds(mine) then return {'lost'} end`,
 			`if not mine or not holds(mine) then
   mine = {v = version, state = 'holding', mode = 'exclusive', slots = 0, owner = {}, asked = text(now), token = '1', granted = text(now), kept = '0'}
   redis.call('ZADD', KEYS[1], -1, id)
-end`}}, lateRenewal},
+end`}}, lateRenewal, "no lock can have answered so"},
 		{"a deadline counted from the reply", []patch{
 			{"runner/keeper.go", `sent := k.inFlight.sent`, `sent := k.clock()`},
 			{"runner/wait.go", `return grant{lease, timing, sent}, err`, `return grant{lease, timing, l.clock()}, err`},
-		}, lateReply},
+		}, lateReply, "longer than its lease could be proven"},
 		{"a token that only counts", []patch{
 			{"backends/redis/acquire.lua", `math.max(last + 1, now)`, `last + 1`},
-		}, lostCounter},
+		}, lostCounter, "was granted after"},
+		{"a tree that is held by nothing", []patch{
+			{"runner/tree/leaf_linux.go", `folder := ownCgroup()`, `folder := ""`},
+			{"runner/tree/marks_linux.go", `return i.Limit != 0 && limitOf(pid) == i.Limit || i.ID != "" && environHas(pid, i.ID)`, `return false`},
+		}, either(bereaved), "says the kernel"},
+		{"a guard that knows no deadline", []patch{
+			{"runner/guard/guard.go", `return w.dead || w.orders.Kill != Never && w.host.now(w.orders) >= w.orders.Kill`, `return w.dead`},
+		}, either(frozen), "longer than its lease could be proven"},
+		{"a guard that doesn't kill", []patch{
+			{"runner/guard/guard.go", "\tw.tree.Signal(syscall.SIGKILL)\n\treturn !w.tree.Live()", "\tw.tree.Signal(syscall.Signal(0))\n\treturn true"},
+		}, either(bereaved), "before its command was dead"},
+		{"a guard that gives back first", []patch{
+			{"runner/guard/guard.go", `		case !w.cleared():`, `		case w.dead && len(w.legacy) > 0:
+			w.host.execute(w.legacy)
+			w.legacy = nil
+			w.host.wait(-1, 300*time.Millisecond, false, w.orders)
+		case !w.cleared():`},
+		}, either(bereaved), "before its command was dead"},
+		{"a guard that gives nothing back", []patch{
+			{"runner/guard/guard.go", `if len(w.legacy) == 0 || w.host.execute(w.legacy) {`, `if true {`},
+		}, either(bereaved), "only 0 were given back"},
+		{"a guard that isn't replaced", []patch{
+			{"runner/guardian.go", "began = time.Now()\n\t\t\tg.start()", `began = time.Now()`},
+		}, either(guardless), "nobody replaced the guard"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			if err := c.check(t, flockd(t)); err != nil {
-				t.Errorf("flockd as it is: %v", err)
-			}
-			err := c.check(t, program(t, append(c.patches, traced...)...))
-			if err == nil {
-				t.Error("it went unseen")
-			}
-			t.Logf("seen: %.300v", err)
+		all.Go(func() {
+			t.Run(c.name, func(t *testing.T) {
+				if err := c.check(t, flockd(t)); err != nil {
+					t.Errorf("flockd as it is: %v", err)
+				}
+				err := c.check(t, program(t, append(c.patches, traced...)...))
+				if err == nil || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("it isn't said: %s", c.says)
+				}
+				t.Logf("seen: %.300v", err)
+			})
 		})
 	}
 }
@@ -104,19 +134,21 @@ type duel struct {
 	server *servers.Process
 	link   *servers.TCPProxy
 	far    string // the URL through link
+	bare   bool   // without a cgroup
 }
 
 func newDuel(t *testing.T, flockd string) *duel {
 	r := servers.Redis(t)
 	link := servers.Proxy(t, r.Addr)
-	return &duel{newArena(t, &store{direct: redisURL(r.Addr)}, flockd, 0), r, link, redisURL(link.Addr)}
+	a := newArena(t, &store{direct: redisURL(r.Addr)}, flockd, 0)
+	return &duel{arena: a, server: r, link: link, far: redisURL(link.Addr)}
 }
 
 // begin starts a flockd, and returns when its command runs.
 func (d *duel) begin(way, mode, work string, options ...string) (*job, <-chan exit) {
 	d.t.Helper()
 	before, done := len(d.spans()), make(chan exit, 1)
-	go func() { done <- d.run(way, "key", mode, work, options...) }()
+	go func() { done <- d.run(&job{key: "key", mode: mode, bare: d.bare}, way, work, options...) }()
 	eventually(d.t, "the command runs", func() bool { return len(d.spans()) > before })
 	for _, j := range d.running() {
 		if len(j.members()) > 0 && j.key == "key" {
@@ -163,7 +195,7 @@ func lateRenewal(t *testing.T, flockd string) error {
 	d.link.Pass(servers.Requests)
 	var err error
 	for end := time.Now().Add(2 * time.Second); err == nil && time.Now().Before(end); {
-		d.run(d.store.direct, "key", "", "0s", "--ttl", "2s")
+		d.run(&job{key: "key"}, d.store.direct, "0s", "--ttl", "2s")
 		err = checkModel(operations(d.requests()))
 	}
 	d.killOff(second)
@@ -186,12 +218,70 @@ func lateReply(t *testing.T, flockd string) error {
 func lostCounter(t *testing.T, flockd string) error {
 	d := newDuel(t, flockd)
 	for range 2 {
-		d.run(d.store.direct, "key", "", "0s")
+		d.run(&job{key: "key"}, d.store.direct, "0s")
 		if err := flush(d.server.Addr); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return checkTokens(grantsOf(livesOf(d.requests())))
+}
+
+// either has a check done with a cgroup, and without one.
+func either(check func(*duel) error) func(*testing.T, string) error {
+	return func(t *testing.T, flockd string) error {
+		for _, bare := range []bool{false, true} {
+			d := newDuel(t, flockd)
+			d.bare = bare
+			if err := check(d); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// daemon starts a flockd whose command has left a daemon, and returns when that works.
+func (d *duel) daemon(ttl string) (*job, <-chan exit) {
+	d.t.Helper()
+	j, ended := d.begin(d.store.direct, "daemon deaf", "1m", "--ttl", ttl, "--leftovers", "wait")
+	eventually(d.t, "the daemon works", func() bool { return slices.ContainsFunc(j.members(), j.left) })
+	return j, ended
+}
+
+// bereaved has flockd killed alone, and another one wait for the key: for far less than
+// the lease.
+func bereaved(d *duel) error {
+	j, ended := d.daemon("1m")
+	d.bereave(j)
+	<-ended
+	d.run(&job{key: "key"}, d.store.direct, "300ms", "--wait", "6s")
+	lives, spans := livesOf(d.requests()), d.spans()
+	return errors.Join(checkOracle(d.folder), checkSpans(spans), checkReleases(spans, lives), inherit(d.exits, spans, lives).check())
+}
+
+// frozen has flockd frozen until its lease is over.
+func frozen(d *duel) error {
+	j, ended := d.daemon("2s")
+	if !j.stop() {
+		d.t.Fatal("it can't be frozen")
+	}
+	until, _ := d.holdsUntil(j)
+	eventually(d.t, "its command is over, or its lease", func() bool {
+		return len(j.members()) == 0 || trace.Now() > until+2*int64(reaction)
+	})
+	_, err := checkDeadlines(d.spans(), livesOf(d.requests()))
+	d.killOff(j)
+	<-ended
+	return err
+}
+
+// guardless has a guard killed.
+func guardless(d *duel) error {
+	j, ended := d.daemon("1m")
+	_, err := j.replaceGuard(d.t.Context(), 5*time.Second)
+	d.killOff(j)
+	<-ended
+	return err
 }
 
 // eventually waits for something that comes within some seconds.

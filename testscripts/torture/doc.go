@@ -4,7 +4,8 @@
 // depend on each other:
 //
 //   - The command takes a lock of the kernel that only one can have (flock). No clock
-//     is needed to see that it fails.
+//     is needed to see that it fails. Some commands leave a daemon, with the lock in its
+//     hands.
 //   - The command stamps the time all the while it lives, in every process of it. No
 //     two commands of a key may overlap, and none may live on when its lease, counted
 //     from the sending of the last request that the store acknowledged, can't be proven
@@ -13,16 +14,19 @@
 //     store before it is sent, and each answer. porcupine looks for an order of all of them
 //     in which an exclusive lock would have answered so; see model_test.go.
 //
-// After the faults everybody who is in line must be served, and all lines must become
-// empty by themselves.
+// Nobody may ask for the end of a hold while a process of its command lives. Keys whose
+// flockd was killed must be given back by its guard, as far as the store can be reached.
+// Half of the contenders can't make a cgroup for their command; the others can where the
+// host lets them. After the faults everybody who is in line must be served, all lines must
+// become empty by themselves, and no process may be left.
 //
 // What a storm did is repeated by FLOCKD_TORTURE_SEED=N, as far as the host's scheduling
 // lets it. FLOCKD_TORTURE=10m is how long faults are applied to each store: make torture.
 // TestControls and TestEtcdctlLock show that the checks see what is broken.
 //
 // What is left out, since flockd doesn't promise it: a flockd that is killed or frozen
-// while its command is not (nothing watches over it yet), one that is frozen with its
-// command until another has the key, and steps of a server's clock. A Redis that forgets what
-// it acknowledged has a storm of its own, in which commands may overlap and tokens must
-// grow.
+// together with its guard while its command is not, one that is frozen with its command
+// and its guard until another has the key, and steps of a server's clock. A Redis that
+// forgets what it acknowledged has a storm of its own, in which commands may overlap and
+// tokens must grow.
 package torture

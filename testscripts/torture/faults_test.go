@@ -94,7 +94,7 @@ func netFaults(proxies []*servers.TCPProxy, match []byte) []fault {
 			case <-proxies[r.IntN(len(proxies))].LoseReply(match):
 				return true
 			case <-ctx.Done():
-			case <-time.After(4 * time.Second): // nobody asks by this way, yet
+			case <-time.After(8 * time.Second): // nobody asks by this way, yet
 			}
 			return false
 		}},

@@ -42,6 +42,7 @@ type life struct {
 	grants   []*grant // in the order of their tokens; more than one where the lease ran out before its holder heard of it
 	unheard  int64    // the first request that may have been granted though no answer says so, or never
 	wanted   int64    // the TTL that it asked for
+	parting  int64    // the first release, or never
 	leaving  int64    // the first release that may have been applied though no answer says so, or never
 	ended    int64    // from when on the ID is forbidden for certain, or never
 }
@@ -51,7 +52,7 @@ func livesOf(requests []*request) map[string]*life {
 	lives := map[string]*life{}
 	for _, r := range requests {
 		if lives[r.ID] == nil {
-			lives[r.ID] = &life{key: r.Key, pid: r.pid(), unheard: never, leaving: never, ended: never}
+			lives[r.ID] = &life{key: r.Key, pid: r.pid(), unheard: never, parting: never, leaving: never, ended: never}
 		}
 		lives[r.ID].add(r)
 	}
@@ -60,6 +61,9 @@ func livesOf(requests []*request) map[string]*life {
 
 func (l *life) add(r *request) {
 	l.requests = append(l.requests, r)
+	if r.Op == trace.Release {
+		l.parting = min(l.parting, r.At)
+	}
 	switch outcome := r.outcome(); {
 	case r.Op == trace.Release && outcome == trace.OK:
 		if n := len(l.grants); n > 0 && l.holds(r.At) {

@@ -36,7 +36,7 @@ var rows = []struct {
 }{
 	{"sqlite", sqlite, 1, false},
 	{"redis", redis, 1, false},
-	{"redis-forgetful", forgetful, 3, false},
+	{"redis-forgetful", forgetful, 2, false},
 	{"etcd", func(t testing.TB) *store { return etcd(t, servers.Current) }, 1, false},
 	{"etcd-debian", debian, 1, true},
 }

@@ -34,7 +34,7 @@ func (a *arena) checkExits(lives map[string]*life, spans []*span) error {
 		}
 	}
 	var errs []error
-	for _, e := range a.exits {
+	for _, e := range a.ends() {
 		if err := e.check(e.command(ran[int(e.job.session)])); err != nil {
 			errs = append(errs, fmt.Errorf("%w: %s", err, e.stderr))
 		}
@@ -88,41 +88,81 @@ func takeovers(lives map[string]*life) (handOvers int, times []time.Duration) {
 	return handOvers, times
 }
 
-// enough wants a storm to have shown something: each fault once, and of what the checks
-// are about a quarter at most of what the shortest storm comes to on two busy processors
-// (98 grants, 45 hand-overs, 17 takeovers, 11 losses), so that it passes on a slower host.
-func (a *arena) enough(lives map[string]*life) {
-	handOvers, times := takeovers(lives)
-	a.least("grants", len(grantsOf(lives)), 20)
-	a.least("hand-overs", handOvers, 10)
-	a.least("takeovers", len(times), 2)
-	a.least("losses", a.codes()[lost], 1)
-	for _, f := range append(a.processFaults(), slices.Concat(a.store.faults...)...) {
-		a.least(f.name, a.faults[f.name], 1)
+// lacks is what a storm hasn't shown yet: each fault once, and of what the checks are
+// about some.
+func (a *arena) lacks(lives map[string]*life, heirs inheritance) (lacks []string) {
+	least := func(what string, n, want int) {
+		if n < want {
+			lacks = append(lacks, fmt.Sprintf("%d %s", n, what))
+		}
 	}
+	handOvers, times := takeovers(lives)
+	least("grants", len(grantsOf(lives)), 20)
+	least("hand-overs", handOvers, 10)
+	least("takeovers", len(times), 2)
+	least("losses", a.codes()[lost], 1)
+	least("keys to inherit", heirs.holds, 2)
+	least("commands without a cgroup", a.contained()["marks"], 5)
+	for _, f := range slices.Concat(append(a.processFaults(), a.store.faults...)...) {
+		least(f.name, a.counts()[f.name], 1)
+	}
+	return lacks
+}
+
+// counts is how often each fault was applied.
+func (a *arena) counts() map[string]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.faults)
+}
+
+// ends are the exits so far.
+func (a *arena) ends() []exit {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.exits)
 }
 
 // codes counts how flockd has ended.
 func (a *arena) codes() map[int]int {
 	counts := map[int]int{}
-	for _, e := range a.exits {
+	for _, e := range a.ends() {
 		counts[e.code]++
 	}
 	return counts
 }
 
-// summary is one line.
-func (a *arena) summary(lives map[string]*life, ops int, closest time.Duration) string {
-	handOvers, times := takeovers(lives)
-	return fmt.Sprintf("%s: seed %d, %d starts, %d grants, %d losses, %d hand-overs, %d takeovers (%v at most after the lease), faults: %s; exits: %s; closest to a deadline %v; %d operations checked",
-		a.t.Name(), a.seed, len(a.exits), len(grantsOf(lives)), a.codes()[lost], handOvers, len(times),
-		slices.Max(append(times, 0)).Round(time.Millisecond), list(a.faults), list(a.codes()), closest.Round(time.Millisecond), ops)
+// contained counts the commands by what held them together.
+func (a *arena) contained() map[string]int {
+	counts := map[string]int{}
+	for _, e := range a.ends() {
+		_, how, ok := strings.Cut(e.stderr, "containment=")
+		switch {
+		case !ok:
+		case strings.HasPrefix(how, `"cgroup `):
+			counts["cgroup"]++
+		default:
+			counts["marks"]++
+		}
+	}
+	return counts
 }
 
-func (a *arena) least(what string, n, want int) {
-	if n < want {
-		a.t.Errorf("%d %s are too few to show anything", n, what)
+// summary is one line.
+func (a *arena) summary(lives map[string]*life, heirs inheritance, ops int, closest time.Duration) string {
+	handOvers, times := takeovers(lives)
+	return fmt.Sprintf("%s: seed %d, %d starts, %d grants, %d losses, %d hand-overs, %d takeovers (%v at most after the lease), %d keys whose flockd was killed, of which %d were given back in time and %d taken (%v after the kill at the median), commands: %s; faults: %s; exits: %s; closest to a deadline %v; %d operations checked",
+		a.t.Name(), a.seed, len(a.ends()), len(grantsOf(lives)), a.codes()[lost], handOvers, len(times),
+		slices.Max(append(times, 0)).Round(time.Millisecond),
+		heirs.holds, heirs.asked, len(heirs.given), median(heirs.given).Round(time.Millisecond), list(a.contained()), list(a.counts()), list(a.codes()), closest.Round(time.Millisecond), ops)
+}
+
+func median(times []time.Duration) time.Duration {
+	if len(times) == 0 {
+		return 0
 	}
+	slices.Sort(times)
+	return times[len(times)/2]
 }
 
 func list[K cmp.Ordered](counts map[K]int) string {

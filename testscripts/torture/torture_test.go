@@ -3,8 +3,11 @@
 package torture
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -38,14 +41,33 @@ func TestTorture(t *testing.T) {
 func torture(t *testing.T, s *store, d time.Duration) {
 	a := newArena(t, s, flockd(t), seedOf(t))
 	t.Logf("FLOCKD_TORTURE_SEED=%d", a.seed)
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { defer cancel(); a.last(ctx, d) }()
 	a.storm(ctx)
 	if err := a.history.catchUp(); err != nil {
 		t.Error(err)
 	}
 	a.serve(t.Context())
 	a.check()
+}
+
+// last waits until a storm has lasted for d, and on a busy host for up to twice as long
+// again, until it has shown enough.
+func (a *arena) last(ctx context.Context, d time.Duration) {
+	end := time.Now().Add(3 * d)
+	for lasts(ctx, d); ctx.Err() == nil && time.Now().Before(end); lasts(ctx, time.Second) {
+		if lives, _, heirs, _ := a.seen(); len(a.lacks(lives, heirs)) == 0 {
+			return
+		}
+	}
+}
+
+// seen is what has happened so far.
+func (a *arena) seen() (lives map[string]*life, spans []*span, heirs inheritance, _ error) {
+	err := a.history.catchUp()
+	lives = livesOf(a.history.all())
+	spans, err2 := spansIn(a.folder)
+	return lives, spans, inherit(a.ends(), spans, lives), errors.Join(err, err2)
 }
 
 func givenTime() bool { return os.Getenv("FLOCKD_TORTURE") != "" }
@@ -82,10 +104,9 @@ func seedOf(t testing.TB) uint64 {
 func (a *arena) storm(ctx context.Context) {
 	var faults, fights sync.WaitGroup
 	for n := range contenders {
-		fights.Go(func() { a.contend(ctx, a.random(uint64(n))) })
+		fights.Go(func() { a.contend(ctx, a.random(uint64(n)), n%2 == 0) })
 	}
-	lists := append([][]fault{a.processFaults(), a.processFaults(), a.processFaults()}, a.store.faults...)
-	for n, list := range lists {
+	for n, list := range append(a.processFaults(), a.store.faults...) {
 		faults.Go(func() { a.torment(ctx, a.random(1000+uint64(n)), list) })
 	}
 	faults.Wait()
@@ -101,7 +122,7 @@ func (a *arena) serve(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, key := range a.recent() {
 		all.Go(func() {
-			if e := a.run(a.store.direct, key, "", "5ms", "--wait", (2 * place).String(), "--ttl", "4s"); e.code != 0 {
+			if e := a.run(&job{key: key}, a.store.direct, "5ms", "--wait", (2 * place).String(), "--ttl", "4s"); e.code != 0 {
 				a.t.Errorf("%q isn't served after all faults: %d: %s", key, e.code, e.stderr)
 			}
 		})
@@ -154,16 +175,41 @@ func (a *arena) empty(ctx context.Context) error {
 	}
 }
 
+// checkGone wants no process to be left, neither of a command nor of flockd, once all
+// lines are empty: within 10 s, for those that still ask a store that failed.
+func (a *arena) checkGone() error {
+	for end := time.Now().Add(10 * time.Second); ; lasts(a.t.Context(), 100*time.Millisecond) {
+		left := a.left()
+		switch {
+		case len(left) == 0:
+			return nil
+		case time.Now().After(end):
+			return fmt.Errorf("still there: %q", slices.Collect(maps.Values(left)))
+		}
+	}
+}
+
+// left are the processes that speak of the arena's folder, and their command lines.
+func (a *arena) left() map[int]string {
+	left := map[int]string{}
+	for _, pid := range processes() {
+		line, _ := os.ReadFile(of(pid, "cmdline"))
+		env, _ := os.ReadFile(of(pid, "environ"))
+		if bytes.Contains(line, []byte(a.folder)) || bytes.Contains(env, []byte(a.folder)) {
+			left[pid] = string(line)
+		}
+	}
+	return left
+}
+
 // check judges all that was seen.
 func (a *arena) check() {
-	if err := a.history.catchUp(); err != nil {
-		a.t.Error(err)
-	}
-	requests := a.history.all()
-	lives, ops := livesOf(requests), operations(requests)
-	spans, err := spansIn(a.folder)
+	lives, spans, heirs, err := a.seen()
+	ops := operations(a.history.all())
 	closest, err2 := checkDeadlines(spans, lives)
-	errs := []error{err, err2, checkTokens(grantsOf(lives)), a.checkExits(lives, spans)}
+	errs := []error{
+		err, err2, checkTokens(grantsOf(lives)), checkReleases(spans, lives), heirs.check(), a.checkExits(lives, spans), a.checkGone(),
+	}
 	if !a.store.forgets {
 		errs = append(errs, checkOracle(a.folder), checkSpans(spans), checkModel(ops))
 	}
@@ -172,8 +218,10 @@ func (a *arena) check() {
 			a.t.Error(err)
 		}
 	}
-	a.enough(lives)
-	a.t.Log(a.summary(lives, len(ops), closest))
+	if lacks := a.lacks(lives, heirs); len(lacks) > 0 {
+		a.t.Errorf("too few to show anything: %s", strings.Join(lacks, ", "))
+	}
+	a.t.Log(a.summary(lives, heirs, len(ops), closest))
 	if a.t.Failed() {
 		a.keep()
 	}

@@ -7,6 +7,7 @@
 //	deaf    ignores TERM
 //	family  leaves the work to a child, and waits for it; TERM ends the parent at once, unless it is deaf too
 //	orphan  as family, but only the child is deaf
+//	daemon  leaves half of the work to a process that nothing leads to: see abandon
 package main
 
 import (
@@ -20,6 +21,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"flockd/testscripts/torture/trace"
 )
 
@@ -28,6 +31,11 @@ const beat = 10 * time.Millisecond
 
 func main() {
 	folder, modes := os.Args[1], os.Args[3:]
+	for _, mode := range modes {
+		if name, value, ok := strings.Cut(mode, "="); ok {
+			check(os.Setenv(name, value)) // as it would have been inherited
+		}
+	}
 	work, err := time.ParseDuration(os.Args[2])
 	check(err)
 	stamps, err := os.OpenFile(filepath.Join(folder, "stamps"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
@@ -46,6 +54,9 @@ func main() {
 		delegate(oracle, folder, "deaf")
 	case slices.Contains(modes, "family"):
 		delegate(oracle, folder, modes...)
+	case slices.Contains(modes, "daemon"):
+		abandon(oracle, folder, modes...)
+		labour(stamps, work/2)
 	default:
 		labour(stamps, work)
 	}
@@ -88,6 +99,25 @@ func delegate(oracle *os.File, folder string, modes ...string) {
 		os.Exit(128 + int(syscall.SIGTERM)) // it came before the child was deaf
 	}
 	check(err)
+}
+
+// abandon has the work done by a daemon: it has no parent, a session of its own and no
+// environment. What it has to know is in its arguments, and there all can see of which
+// session it was.
+func abandon(oracle *os.File, folder string, modes ...string) {
+	session, err := unix.Getsid(0)
+	check(err)
+	args := append([]string{"-c", `"$@" &`, "sh", os.Args[0], folder, os.Args[2], "child"}, modes...)
+	args = append(args, fmt.Sprintf("%s=%d", trace.Session, session))
+	for _, name := range []string{"FLOCKD_TOKEN", "FLOCKD_ID", "FLOCKD_KEY"} {
+		args = append(args, name+"="+os.Getenv(name))
+	}
+	cmd := exec.Command("/bin/sh", args...)
+	cmd.Env = []string{}
+	cmd.ExtraFiles = []*os.File{oracle}
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	check(cmd.Run())
 }
 
 // stamp appends one line in one call, so that lines of several processes don't mix.

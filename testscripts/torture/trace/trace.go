@@ -22,6 +22,9 @@ import (
 // nothing is traced.
 const Variable = "FLOCKD_TORTURE_TRACE"
 
+// Session is what a probe that leaves its session keeps the number of that in.
+const Session = "FLOCKD_TORTURE_SESSION"
+
 // Op is a request to the store.
 type Op string
 
