@@ -138,7 +138,25 @@ func (u *URL) HasHidden() bool {
 }
 
 // String is the URL with Hidden for each secret.
-func (u *URL) String() string {
+func (u *URL) String() string { return u.hidden().Full() }
+
+// hidden is the URL without its secrets.
+func (u *URL) hidden() *URL {
+	hidden := *u
+	hidden.Query = maps.Clone(u.Query)
+	for name := range u.Query {
+		if secretOption(name) {
+			hidden.Query[name] = []string{Hidden}
+		}
+	}
+	if u.Password != "" {
+		hidden.Password = Hidden
+	}
+	return &hidden
+}
+
+// Full is the URL with its secrets.
+func (u *URL) Full() string {
 	var b strings.Builder
 	b.WriteString(u.Scheme + ":")
 	if u.rooted {
@@ -146,7 +164,7 @@ func (u *URL) String() string {
 		if u.User != "" || u.Password != "" {
 			b.WriteString(strings.ReplaceAll(url.PathEscape(u.User), ":", "%3A"))
 			if u.Password != "" {
-				b.WriteString(":" + Hidden)
+				b.WriteString(":" + strings.ReplaceAll(url.PathEscape(u.Password), "%2A", "*"))
 			}
 			b.WriteByte('@')
 		}
@@ -157,15 +175,8 @@ func (u *URL) String() string {
 		path = strings.ReplaceAll(path, "@", "%40") // or ParseURL takes it for the end of a password
 	}
 	b.WriteString(path)
-	query := url.Values{}
-	for name, values := range u.Query {
-		query[name] = values
-		if secretOption(name) {
-			query[name] = []string{Hidden}
-		}
-	}
-	if len(query) > 0 {
-		b.WriteString("?" + strings.NewReplacer(url.QueryEscape(Hidden), Hidden, "%2F", "/").Replace(query.Encode()))
+	if len(u.Query) > 0 {
+		b.WriteString("?" + strings.NewReplacer("%2A", "*", "%2F", "/").Replace(u.Query.Encode()))
 	}
 	return b.String()
 }

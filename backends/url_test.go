@@ -2,7 +2,9 @@ package backends_test
 
 import (
 	"errors"
+	"net/url"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -101,10 +103,30 @@ func FuzzURL(f *testing.F) {
 		if again.String() != u.String() || again.User != u.User || again.Host != u.Host || again.Path != u.Path || again.Secret() != u.Secret() {
 			t.Errorf("%q is shown as %q, which is %q", raw, u, again)
 		}
+		if full, err := backends.ParseURL(u.Full()); err != nil || !reflect.DeepEqual(full, u) {
+			t.Errorf("%q is %q in full (%v)", raw, u.Full(), err)
+		}
 		if p := u.Password; len(p) > 8 && !strings.Contains(u.User+u.Host+u.Path+u.Scheme, p) && strings.Contains(u.String(), p) {
 			t.Errorf("%q repeats the password %q", u, p)
 		}
 	})
+}
+
+// Full is the same URL with all its secrets, whatever they are made of.
+func TestURLInFull(t *testing.T) {
+	const odd = "h/u?n#t@e:r%2A &=+*é"
+	for _, raw := range []string{
+		"redis://u%3A%2F%40:" + url.PathEscape(odd) + "@h:1,g:2/0", "redis://:" + url.QueryEscape("*") + "@h",
+		"x://h?password=" + url.QueryEscape(odd) + "&prefix=" + url.QueryEscape(odd), "x:?token=a&token=b", "sqlite:///a%20b/c@d.db",
+	} {
+		u, err := backends.ParseURL(raw)
+		if err != nil {
+			t.Fatal(raw, err)
+		}
+		if again, err := backends.ParseURL(u.Full()); err != nil || !reflect.DeepEqual(again, u) {
+			t.Errorf("%s is %s in full (%v), which is another", raw, u.Full(), err)
+		}
+	}
 }
 
 func TestURLOptions(t *testing.T) {
@@ -137,18 +159,18 @@ func TestURLInAnyFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for url, want := range map[string]string{
+	for raw, want := range map[string]string{
 		"redis://h/1?prefix=x":                   "redis://h/1?prefix=x",
 		"redis://u:hunter2@h":                    "redis://u:***@h",
 		"redis://h?password-file=password":       "redis://h?password-file=" + folder + "/password",
 		"etcds://h?cacert=/ca.pem&key=keys/host": "etcds://h?cacert=/ca.pem&key=" + folder + "/keys/host",
 	} {
-		u, err := backends.ParseURL(url)
+		u, err := backends.ParseURL(raw)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.ReplaceAll(u.Absolute().String(), "%2F", "/"); got != want {
-			t.Errorf("%s: %s, want %s", url, got, want)
+			t.Errorf("%s: %s, want %s", raw, got, want)
 		}
 	}
 }

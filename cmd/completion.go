@@ -39,6 +39,7 @@ func (a *app) newCompletion() *cobra.Command {
 var flagWords = map[string][]string{
 	"on-lost":        {"kill", "warn"},
 	"on-unavailable": {"fail", "skip", "run"},
+	"leftovers":      {"leave", "wait", "kill"},
 	"log-format":     {"text", "json"},
 	"warn-signal":    {"URG", "USR1", "USR2", "HUP", "INT", "TERM", "QUIT", "WINCH", "CONT"},
 	"exit":           exitWords(),

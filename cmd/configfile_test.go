@@ -39,6 +39,7 @@ exit.skipped = 0
 ttl = "2m"
 on-lost = "warn"
 warn-signal = "USR1"
+leftovers = "wait"
 exit = ["lost=3", "skipped=4"]
 
 [key."nightly-report"]
@@ -62,11 +63,11 @@ wait = "forever"
 		t.Errorf("settings outside of sections: %+v", o)
 	}
 	o = run("-k nightly-report true")
-	if o.ttl != 3*time.Minute || o.onLost != runner.Warn || o.wait != runner.Forever || o.exits[runner.Lost] != 3 || o.exits[runner.Skipped] != 4 {
+	if o.ttl != 3*time.Minute || o.onLost != runner.Warn || o.leftovers != runner.Await || o.wait != runner.Forever || o.exits[runner.Lost] != 3 || o.exits[runner.Skipped] != 4 {
 		t.Errorf("sections: %+v", o)
 	}
-	o = run("-k nightly-report --ttl 5m -n -v --on-lost kill -E 9 --note mine true")
-	if o.ttl != 5*time.Minute || o.wait != 0 || o.onLost != runner.Kill || o.exits[runner.Skipped] != 9 || o.note != "mine" {
+	o = run("-k nightly-report --ttl 5m -n -v --on-lost kill --leftovers leave -E 9 --note mine true")
+	if o.ttl != 5*time.Minute || o.wait != 0 || o.onLost != runner.Kill || o.leftovers != runner.Leave || o.exits[runner.Skipped] != 9 || o.note != "mine" {
 		t.Errorf("flags are stronger: %+v", o)
 	}
 	if o := call(t, []string{"FLOCKD_BACKEND=sqlite:///tmp/v.db"}, "run", "--config", path, "-k", "x", "true"); o.run.backend.Path != "/tmp/v.db" {
@@ -105,6 +106,7 @@ func TestRefusedConfigs(t *testing.T) {
 		{0o600, "[exit]\nfoo = 6", "exit foo=6: no class"},
 		{0o600, "exit = 6", ":1: exit takes classes"},
 		{0o600, "on-lost = 'ignore'", ":1: on-lost ignore: there is kill, warn"},
+		{0o600, "leftovers = 'name'", ":1: leftovers name: there is leave, wait, kill"},
 		{0o600, "shell = 'true'", "no setting \"shell\""},
 		{0o600, "backend = 'redis://:hunter2%zz@h'", ":1: backend: "},
 		{0o600, "backend = 'redis://:***@h'", ":1: backend: |***"},

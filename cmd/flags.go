@@ -23,6 +23,7 @@ type settings struct {
 	warnSignal    *value[syscall.Signal]
 	grace         *value[time.Duration]
 	maxRuntime    *value[time.Duration]
+	leftovers     *value[runner.Leftovers]
 	onUnavailable *value[runner.OnUnavailable]
 	exits         *exits
 	resultFile    *value[string]
@@ -45,6 +46,7 @@ func newSettings() *settings {
 		warnSignal:    newValue("SIG", "URG", parseSignal),
 		grace:         unsetValue("DUR", runner.DefaultGrace, atLeast(0)),
 		maxRuntime:    newValue("DUR", "0", atLeast(0)),
+		leftovers:     unsetValue("leave|wait|kill", runner.Name, oneOf(runner.Leave, runner.Await, runner.Purge)),
 		onUnavailable: newValue("fail|skip|run", "fail", oneOf(runner.Fail, runner.Skip, runner.RunUnlocked)),
 		exits:         newExits(),
 		resultFile:    newValue("FILE", "", parseText),
@@ -73,6 +75,7 @@ func (s *settings) presets() map[string]preset {
 		"warn-signal":    s.warnSignal,
 		"grace":          s.grace,
 		"max-runtime":    s.maxRuntime,
+		"leftovers":      s.leftovers,
 		"on-unavailable": s.onUnavailable,
 		"result-file":    s.resultFile,
 		"note":           s.note,
@@ -124,6 +127,8 @@ func (s *settings) register(set *pflag.FlagSet) {
 	add(groupCommand, "warn-signal", "", s.warnSignal, "what --on-lost warn sends to the command")
 	add(groupCommand, "grace", "", s.grace, "time between TERM and KILL").
 		Annotations[byDefault] = []string{"10s, less where the TTL leaves less"}
+	add(groupCommand, "leftovers", "", s.leftovers, "what to do with processes that outlive a command which ended by itself: leave them without a word, wait for them under the lock, or kill them").
+		Annotations[byDefault] = []string{"leave, and name them in a warning"}
 
 	add(groupOutcome, "exit", "", s.exits, "exit with N on skipped, done, lost, unavailable or max-runtime; may be repeated")
 	add(groupOutcome, "conflict-exit-code", "E", skippedCode{s.exits}, "the same as --exit skipped=N").

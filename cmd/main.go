@@ -28,6 +28,9 @@ type app struct {
 // pages and completions, and returns the exit code. It doesn't return if a signal
 // is to end the process.
 func Main(streams Streams, files fs.FS) (code int) {
+	if streams.Name == runner.GiveBackName {
+		return giveBack(streams.Stdin)
+	}
 	a := &app{Streams: streams, files: files, lines: newLines(streams.Stderr)}
 	a.print = newPrinter(a.lines, false, false, false)
 	a.run = a.runLocked

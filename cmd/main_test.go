@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestMain lets the test binary be flockd, for what needs a process of its own.
@@ -16,10 +19,27 @@ func TestMain(m *testing.M) {
 	if os.Getenv("FLOCKD_TEST_AS_FLOCKD") != "" {
 		os.Exit(Main(System(), os.DirFS("..")))
 	}
+	if os.Getenv("FLOCKD_TEST_AS_PROBE") != "" {
+		printDescriptors()
+		os.Exit(0)
+	}
 	// What these tests start must not inherit an ignored SIGHUP, as nohup leaves it:
 	// a caught one is reset.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	os.Exit(m.Run())
+}
+
+// printDescriptors shows on stderr what else this process was started with.
+func printDescriptors() {
+	for fd := range 1024 {
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if err != nil || flags&unix.FD_CLOEXEC != 0 || fd == int(os.Stderr.Fd()) {
+			continue
+		}
+		mode, _ := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+		name, _ := os.Readlink(fmt.Sprint("/proc/self/fd/", fd))
+		fmt.Fprintf(os.Stderr, "%d %o %s\n", fd, mode, name)
+	}
 }
 
 // outcome is what a call of flockd left behind.

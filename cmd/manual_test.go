@@ -54,7 +54,8 @@ var runVariables = [][2]string{
 
 const runResult = `With --result-file flockd writes one JSON object: "class" is waiting, running, or the
 outcome as in the table above (finished, skipped, done, lost, unavailable, max-runtime, not-found,
-not-started, interrupted, usage, internal). Beside it are the key, the hold's ID, the token, the
+not-started, interrupted, usage, internal), or killed, which no exit code stands for: flockd was killed, and
+the guard wrote it once nothing was left of the command. Beside it are the key, the hold's ID, the token, the
 backend without secrets, the host, user, pid and base name of the command, the
 times, "exit_code" of the command, the "signal" that ended it, "unlocked",
 "held_by", "error" and "flockd_exit_code". The file has mode 0600 and is replaced as a
@@ -69,12 +70,32 @@ are dropped. Where the
 command, or the wait, ended by a HUP, INT or TERM that came to flockd, flockd ends
 by the same signal, so that a script stops as it would without flockd.`
 
+const runProcesses = `The command is stopped as a whole: its process group, its descendants, and those of them that
+left the group or lost their parent. That happens when its lease can't be proven any more, after --max-runtime, and
+when flockd is killed.
+
+Where flockd may make a cgroup (v2), the command starts inside one of its own, and the kernel kills that.
+Elsewhere its processes are known by their group and by marks that they inherit: a soft RLIMIT_LOCKS (ulimit -x)
+of some 2^62, which Linux ignores, and the hold's ID in FLOCKD_HELD. --verbose says which it is.
+
+A guard watches over flockd, a process that ps(1) shows as "flockd-guard KEY". If flockd is killed, the guard kills the
+command and gives the key back; if flockd is frozen, it kills the command before the lease ends. It ignores
+TERM, INT and HUP: don't kill it. With --on-lost warn there is none, and a command outlives its flockd.
+
+Processes that outlive a command which ended by itself are named in a warning, and run on without the lock:
+--leftovers leave says nothing, wait keeps the key until they have ended, kill stops them. A daemon that is started on
+purpose wants leave.
+
+docs/containment.md of the source says what is out of reach.`
+
 const runCaveats = `A lease is not a mutex. A machine that is frozen as a whole, a store that loses a write
 it has acknowledged, or a store's clock that is stepped can let two commands run; then only the
 fencing token, a unique constraint or an idempotent command saves the data.
 
 flockd stops processes, not what they set in motion elsewhere: a container started
-through a daemon, a command behind ssh, a unit started by systemctl. Put flockd on the far side there.
+through a daemon, a command behind ssh, a unit started by systemctl. Put flockd on the far side there. What else it can't stop is under PROCESSES.
+
+flockd and its guard, killed or frozen at once, can stop nothing.
 
 A secret in --backend shows up in ps(1): use FLOCKD_BACKEND, a configuration file or
 ?password-file= instead.`
@@ -105,6 +126,8 @@ func runSections(r *roff) {
 		r.item(s[0], s[1])
 	}
 	r.text(storeOptions)
+	r.section("processes")
+	r.text(runProcesses)
 	r.section("signals")
 	r.text(runSignals)
 	r.section("result file")

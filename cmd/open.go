@@ -112,13 +112,15 @@ func secretsOf(u *backends.URL) []string {
 
 // address is what the command gets as FLOCKD_BACKEND: without secrets, and where
 // the store knows it, in a form that holds in any folder.
-func address(b backends.Backend, u *backends.URL) string {
+func address(b backends.Backend, u *backends.URL) string { return absolute(b, u).String() }
+
+func absolute(b backends.Backend, u *backends.URL) *backends.URL {
 	if a, ok := backends.As[interface{ Address() string }](b); ok {
 		if absolute, err := backends.ParseURL(a.Address()); err == nil {
-			return absolute.String()
+			return absolute
 		}
 	}
-	return u.Absolute().String()
+	return u.Absolute()
 }
 
 // completeBackend completes a URL with the schemes of this build.

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,10 +17,11 @@ import (
 	"flockd/runner"
 )
 
-// The states of a run that hasn't ended yet, as classes of a result file.
+// The classes of a result file that no run ends with by itself.
 const (
 	classWaiting runner.Class = "waiting" // in line, or about to ask
 	classRunning runner.Class = "running" // the command runs, or is just about to
+	classKilled  runner.Class = "killed"  // flockd was, and then the command
 )
 
 // record is what a result file says. What isn't known yet is left out.
@@ -66,6 +68,8 @@ func openResultFile(name string, r record) (*resultFile, error) {
 	return f, nil
 }
 
+var errNotRegular = errors.New("not a regular file")
+
 // leaveNoDoubt replaces the outcome that an earlier run has left in the result file,
 // where the flags and settings of this one are wrong. Then the name may be wrong
 // as well, so that nothing but such an outcome is touched.
@@ -101,7 +105,7 @@ func (f *resultFile) open(name string) error {
 		}
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return errors.New("not a regular file")
+		return errNotRegular
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -130,7 +134,7 @@ func (f *resultFile) write(class runner.Class) error {
 	}
 	line = append(line, '\n')
 	if f.appended == nil {
-		return bare(replaceFile(f.path, line))
+		return bare(f.replace(line))
 	}
 	_, err = f.appended.Write(line)
 	return bare(err)
@@ -167,6 +171,12 @@ func (f *resultFile) end(res runner.Result, status int, clean func(string) strin
 	return f.write(res.Class)
 }
 
+// killed writes that flockd was killed.
+func (f *resultFile) killed() error {
+	f.Ended, f.Error = time.Now(), fmt.Sprintf("flockd (pid %d) was killed", f.PID)
+	return f.write(classKilled)
+}
+
 // signalName is a signal's name without SIG, or its number.
 func signalName(sig syscall.Signal) string {
 	if name := unix.SignalName(sig); name != "" {
@@ -175,10 +185,11 @@ func signalName(sig syscall.Signal) string {
 	return fmt.Sprint(int(sig))
 }
 
-// replaceFile puts text in the place of path, so that a reader finds the old file
-// or the new one, whole.
-func replaceFile(path string, text []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
+// replace puts text in the place of the file, so that a reader finds the old one or
+// the new one, whole.
+func (f *resultFile) replace(text []byte) error {
+	f.tidy()
+	file, err := os.OpenFile(f.draft(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -188,13 +199,21 @@ func replaceFile(path string, text []byte) error {
 	}
 	err = errors.Join(err, file.Close())
 	if err == nil {
-		err = os.Rename(file.Name(), path)
+		err = os.Rename(file.Name(), f.path)
 	}
 	if err != nil {
-		os.Remove(file.Name())
+		f.tidy()
 	}
 	return err
 }
+
+// draft is the name of a file that is being written.
+func (f *resultFile) draft() string {
+	return fmt.Sprintf("%s/.%s.%.10s", filepath.Dir(f.path), filepath.Base(f.path), cmp.Or(f.ID, fmt.Sprint(f.PID)))
+}
+
+// tidy removes the draft of a write that failed, or was killed.
+func (f *resultFile) tidy() { os.Remove(f.draft()) }
 
 // bare is an error of the system without the operation and the file.
 func bare(err error) error {

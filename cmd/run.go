@@ -28,6 +28,7 @@ type runOptions struct {
 	warnSignal    syscall.Signal
 	grace         time.Duration
 	maxRuntime    time.Duration
+	leftovers     runner.Leftovers
 	onUnavailable runner.OnUnavailable
 
 	argv       []string
@@ -80,14 +81,16 @@ FLOCKD_BACKEND=$LOCK_URL flockd run -k terraform/prod -w 30m --note "$CI_JOB_URL
 
 // runLocked runs the command under the lock and reports how it came out.
 func (a *app) runLocked(ctx context.Context, o *runOptions) error {
+	var descriptors []*os.File
 	if a.Process {
+		descriptors = inheritedDescriptors()
 		outlivePipes()
 	}
 	a.print = newPrinter(a.lines, o.json, o.quiet, o.verbose)
 	a.print.secrets = secretsOf(o.backend)
 	id := backends.NewID()
 	who := owner(a.Streams, o.argv[0], o.note)
-	r := &lockedRun{app: a, runOptions: o, id: id, who: who}
+	r := &lockedRun{app: a, runOptions: o, id: id, who: who, descriptors: descriptors}
 	signals, caught := r.catchSignals()
 	if o.resultFile != "" {
 		<-caught // a signal must find the file with an outcome
@@ -101,22 +104,20 @@ func (a *app) runLocked(ctx context.Context, o *runOptions) error {
 	}
 	r.file = file
 	res := r.do(ctx, signals, caught)
+	r.onEnd(res) // where it didn't get as far as the runner
 	r.report(res)
-	e := &ended{res, o.exits}
-	if err := file.end(res, e.code(), a.print.clean); err != nil {
-		r.warnResultFile(err)
-	}
-	return e
+	return &ended{res, o.exits}
 }
 
 // lockedRun is one run.
 type lockedRun struct {
 	*app
 	*runOptions
-	id      string
-	who     backends.Owner
-	file    *resultFile
-	waiting bool // and has said so
+	id          string
+	who         backends.Owner
+	descriptors []*os.File // for the command, from descriptor 3 on
+	file        *resultFile
+	waiting     bool // and has said so
 }
 
 func (r *lockedRun) do(ctx context.Context, signals chan os.Signal, caught <-chan struct{}) runner.Result {
@@ -169,6 +170,7 @@ func (r *lockedRun) options(store backends.Backend, signals <-chan os.Signal, pa
 		MaxRuntime:    r.maxRuntime,
 		OnLost:        r.onLost,
 		WarnSignal:    r.warnSignal,
+		Leftovers:     r.leftovers,
 		OnUnavailable: r.onUnavailable,
 		Signals:       signals,
 		Log:           r.print.log,
@@ -178,6 +180,8 @@ func (r *lockedRun) options(store backends.Backend, signals <-chan os.Signal, pa
 			return r.onGrant(lease)
 		},
 		OnStart: r.onStart,
+		OnEnd:   r.onEnd,
+		Legacy:  func(lease backends.Lease) []byte { return r.legacy(store, lease) },
 	}
 }
 
@@ -190,7 +194,7 @@ func (r *lockedRun) command(path string, store backends.Backend) runner.Command 
 	}
 	return runner.Command{
 		Path: path, Args: r.argv, Env: r.Env, Backend: named,
-		Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr,
+		Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, Files: r.descriptors,
 	}
 }
 
@@ -217,7 +221,15 @@ func (r *lockedRun) onStart(lease backends.Lease) {
 		r.warnResultFile(err)
 	}
 	if r.Process {
-		leaveStreams()
+		leaveDescriptors(r.descriptors)
+	}
+}
+
+// onEnd makes the result file say how the run came out. What it says already it
+// isn't told again.
+func (r *lockedRun) onEnd(res runner.Result) {
+	if err := r.file.end(res, exitCode(res, r.exits), r.print.clean); err != nil {
+		r.warnResultFile(err)
 	}
 }
 

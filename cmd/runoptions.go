@@ -57,7 +57,7 @@ func (s *settings) runOptions(streams Streams, args []string) (*runOptions, erro
 	o := &runOptions{
 		key: s.key.of, backend: backend, from: s.backend.from,
 		ttl: s.ttl.of, wait: s.wait.of, onLost: s.onLost.of, warnSignal: s.warnSignal.of,
-		grace: s.grace.of, maxRuntime: s.maxRuntime.of, onUnavailable: s.onUnavailable.of,
+		grace: s.grace.of, maxRuntime: s.maxRuntime.of, leftovers: s.leftovers.of, onUnavailable: s.onUnavailable.of,
 		argv: args, chain: chain(streams), note: s.note.of, exits: s.exits.code, resultFile: s.resultFile.of,
 		quiet: s.quiet.of, verbose: s.verbose.of && !s.quiet.given(), json: s.logFormat.of == "json",
 	}

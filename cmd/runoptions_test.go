@@ -40,6 +40,9 @@ func TestFlagsToOptions(t *testing.T) {
 		{"-k k --on-lost warn --warn-signal 10 true", nil, func(o *runOptions) { o.onLost, o.warnSignal = runner.Warn, syscall.SIGUSR1 }},
 		{"-k k --grace 0 true", nil, func(o *runOptions) { o.grace = 0 }},
 		{"-k k --grace 30s --max-runtime 1h true", nil, func(o *runOptions) { o.grace, o.maxRuntime = 30*time.Second, time.Hour }},
+		{"-k k --leftovers leave true", nil, func(o *runOptions) { o.leftovers = runner.Leave }},
+		{"-k k --leftovers wait true", nil, func(o *runOptions) { o.leftovers = runner.Await }},
+		{"-k k --leftovers kill true", nil, func(o *runOptions) { o.leftovers = runner.Purge }},
 		{"-k k --on-unavailable run true", nil, func(o *runOptions) { o.onUnavailable = runner.RunUnlocked }},
 		{"-k k -E 0 --exit lost=3 --exit max-runtime=4 true", nil, func(o *runOptions) {
 			o.exits = map[runner.Class]int{runner.Skipped: 0, runner.Lost: 3, runner.MaxRuntime: 4}
@@ -147,6 +150,7 @@ func TestUsageErrors(t *testing.T) {
 		{"-k a --exit 3 true", "--exit 3|CLASS=N"},
 		{"-k a --exit finished=3 true", "finished|skipped, done, lost"},
 		{"-k a --on-lost ignore true", "--on-lost ignore|kill, warn"},
+		{"-k a --leftovers name true", "--leftovers name|leave, wait, kill"},
 		{"-k a --on-unavailable wait true", "--on-unavailable wait|fail, skip, run"},
 		{"-k a --log-format xml true", "--log-format xml|text, json"},
 		{"-k a --warn-signal USR1 true", "--warn-signal USR1|--on-lost warn"},

@@ -34,16 +34,3 @@ func (r *lockedRun) catchSignals() (signals chan os.Signal, caught <-chan struct
 // the command alone. Ignoring SIGPIPE would be inherited by the command; catching
 // it isn't.
 func outlivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
-
-// leaveStreams gives up our copies of the command's stdin and stdout, so that its
-// neighbours in a pipeline see its end, and not ours, as the end.
-func leaveStreams() {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return
-	}
-	defer null.Close()
-	for fd := range 2 {
-		redirect(int(null.Fd()), fd)
-	}
-}

@@ -7,6 +7,7 @@ import (
 
 // Streams is what a program gets from its surroundings.
 type Streams struct {
+	Name   string   // the program's own
 	Args   []string // without the program's own name
 	Env    []string // NAME=VALUE
 	Stdin  *os.File
@@ -22,6 +23,7 @@ type Streams struct {
 // System is the surroundings of this process.
 func System() Streams {
 	return Streams{
+		Name:    os.Args[0],
 		Args:    os.Args[1:],
 		Env:     os.Environ(),
 		Stdin:   os.Stdin,

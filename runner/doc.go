@@ -23,7 +23,8 @@
 //	          |                                    | and at the old Kill time at the latest
 //	          | a notice                           | stopping: TERM now, KILL a grace later
 //	          | MaxRuntime                         | stopping: TERM now, KILL a grace or 10 s later
-//	          | the end of the command             | ended
+//	          | the end of the command             | ended; with left-overs as Options.Leftovers says:
+//	          |                                    | held until they have ended, or stopping
 //	stopping  | the end of the whole tree          | ended; it is renewed until then
 //	ended     | a look at the clock: Term passed?  | over: Lost if so; the lease is released
 //
@@ -32,20 +33,20 @@
 //
 // # What is guaranteed
 //
-// While flockd runs and gets the processor within a quarter of a second, every
-// process of the command that can be reached is dead before anybody else can have
+// While flockd or its guard runs and gets the processor within a quarter of a second,
+// every process of the command that can be reached is dead before anybody else can have
 // been granted the key, whatever the store and its driver do, and whatever happens
-// to wall clocks. The lease is never given back while one of them is alive.
+// to wall clocks. The lease is never given back while one of them is alive. What can
+// be reached is said in package tree, what the guard does in package guard: it knows
+// each deadline that the keeper does, and starts before the command.
 //
 // # What is not
 //
-// The command and its descendants are reached, but those that had lost their parent
-// before they were first seen; without a controlling terminal its whole process
-// group as well. A flockd that is killed takes only the first process with it, and
-// one that is frozen, by the terminal's Ctrl-Z too, acts when it wakes. A process
-// of another user may not be killed, and one in an uninterruptible sleep dies late:
-// the lease is renewed until then where the store lets us. More descendants outside
-// of the group than flockd may open descriptors are not all reached. What is left of a
-// tree is read from /proc; where that can't be read, a tree that was told to stop is
-// never taken for gone.
+// With flockd and the guard killed or frozen together nobody stops the command, nor is
+// there a guard with OnLost Warn. A flockd that is frozen between its last look at the
+// clock and the start, and goes on after the deadline, starts a command that is killed as
+// soon as the guard hears of it. A process of another user may not be killed, and one in
+// an uninterruptible sleep dies late: the lease is renewed until then where the store
+// lets us. What is left of a tree is read from /proc; where that can't be read, a tree
+// that was told to stop is never taken for gone.
 package runner

@@ -123,7 +123,7 @@ func (g *guardian) keep() {
 			}
 			if g.guard != nil {
 				g.log.Warn("the guard was killed: starting another", "key", g.key)
-				g.guard.Abandon()
+				g.guard.End()
 			}
 			if !g.waits(pause) {
 				return
@@ -153,7 +153,7 @@ func (g *guardian) tell() {
 	orders := g.orders
 	g.mu.Unlock()
 	if g.guard != nil && g.guard.Tell(orders) != nil {
-		g.guard.Abandon() // it is dead, or stopped: its end comes through gone
+		g.guard.End() // it is dead, or stopped: its end comes through gone
 	}
 }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -39,9 +40,29 @@ func applied(ctx context.Context, b backends.Backend, lease backends.Lease, outc
 	return lost
 }
 
+// GiveBack ends the hold of a process that was killed, trying for some seconds. It
+// returns backends.ErrLost if the hold was gone already, and any other error if the
+// key stays taken until the lease expires.
+func GiveBack(ctx context.Context, b backends.Backend, lease backends.Lease, outcome backends.Outcome) error {
+	return giveBack(ctx, b, lease, outcome, releaseAtMost, slog.New(slog.DiscardHandler))
+}
+
 // release gives the lease back, trying for as long as it could last. It returns
 // backends.ErrLost if the hold was gone already.
 func release(ctx context.Context, b backends.Backend, lease backends.Lease, outcome backends.Outcome, left time.Duration, log *slog.Logger) error {
+	began := time.Now()
+	err := giveBack(ctx, b, lease, outcome, left, log)
+	if err == nil || errors.Is(err, backends.ErrLost) {
+		return err
+	}
+	if left -= time.Since(began); left > 0 {
+		log.Warn("could not give the key back: it stays taken until the lease expires",
+			"key", lease.Key, "left", left, "err", err)
+	}
+	return nil
+}
+
+func giveBack(ctx context.Context, b backends.Backend, lease backends.Lease, outcome backends.Outcome, left time.Duration, log *slog.Logger) error {
 	window := max(min(left, releaseAtMost), releaseAtLeast)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), window)
 	defer cancel()
@@ -66,14 +87,7 @@ func release(ctx context.Context, b backends.Backend, lease backends.Lease, outc
 		log.Debug("release failed", "key", lease.Key, "err", err)
 		pause(ctx, backoff/2+rand.N(backoff/2))
 		if ctx.Err() != nil || errors.Is(err, backends.ErrRefused) {
-			if gone != nil {
-				return gone // to say "finished" would be a guess
-			}
-			if left -= time.Since(began); left > 0 {
-				log.Warn("could not give the key back: it stays taken until the lease expires",
-					"key", lease.Key, "left", left, "err", why)
-			}
-			return nil
+			return cmp.Or(gone, why) // to say "finished" of one that is gone would be a guess
 		}
 	}
 }

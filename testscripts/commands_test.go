@@ -36,6 +36,9 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"intime":  inTimeCmd,
 	"gone":    goneCmd,
 	"stopped": stoppedCmd,
+	"guard":   guardCmd,
+	"dead":    deadCmd,
+	"nobody":  nobodyCmd,
 	"disk":    diskCmd,
 	"fill":    fillCmd,
 	"repeat":  repeatCmd,
@@ -174,20 +177,43 @@ func throughCmd(ts *testscript.TestScript, _ bool, args []string) {
 // included, now.
 func goneCmd(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, len(args) == 1, "[!] gone PIDFILE")
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pidIn(ts, args[0])))
-	dead := err != nil || bytes.Contains(stat, []byte(") Z ")) || bytes.Contains(stat, []byte(") X "))
-	if dead == neg {
-		ts.Fatalf("dead: %v (%s)", dead, stat)
+	if s := state(pidIn(ts, args[0])); over(s) == neg {
+		ts.Fatalf("dead: %v (%c)", over(s), s)
 	}
 }
 
 // stoppedCmd waits until the process whose number is in a file is stopped.
 func stoppedCmd(ts *testscript.TestScript, _ bool, args []string) {
 	usage(ts, len(args) == 1, "stopped PIDFILE")
-	until(ts, "stopped", func() bool {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pidIn(ts, args[0])))
-		return err == nil && bytes.Contains(stat, []byte(") T "))
+	until(ts, "stopped", func() bool { return state(pidIn(ts, args[0])) == 'T' })
+}
+
+// guardCmd waits for the guard of the flockd whose number is in a file, and writes
+// its number to another: not the one in OLD.
+func guardCmd(ts *testscript.TestScript, _ bool, args []string) {
+	usage(ts, len(args) == 2 || len(args) == 3, "guard PIDFILE FILE [OLD]")
+	flockd, old, guard := pidIn(ts, args[0]), 0, 0
+	if len(args) == 3 {
+		old = pidIn(ts, args[2])
+	}
+	until(ts, "a guard", func() bool {
+		guard = guardOf(flockd)
+		return guard != 0 && guard != old
 	})
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(strconv.Itoa(guard)), 0o600))
+}
+
+// deadCmd waits until the process whose number is in a file is dead, as a zombie is.
+func deadCmd(ts *testscript.TestScript, _ bool, args []string) {
+	usage(ts, len(args) == 1, "dead PIDFILE")
+	until(ts, "dead", func() bool { return over(state(pidIn(ts, args[0]))) })
+}
+
+// nobodyCmd waits until the process whose number is in a file is no more, not even
+// as a zombie.
+func nobodyCmd(ts *testscript.TestScript, _ bool, args []string) {
+	usage(ts, len(args) == 1, "nobody PIDFILE")
+	until(ts, "nobody", func() bool { return state(pidIn(ts, args[0])) == 0 })
 }
 
 // diskCmd mounts a file system of that size.

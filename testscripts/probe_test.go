@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // probe is an awkward command: probe STAMPS [MODE...]. It writes the embedded
@@ -32,11 +33,19 @@ func probe() {
 			return
 		}
 	}
+	live(stamps)
+}
+
+// pause is between two stamps, so that several probes live beside each other.
+const pause = 2 * time.Millisecond
+
+// live writes the clock to stamps as long as it lives.
+func live(stamps string) {
 	fatal(os.WriteFile(stamps+".first", strconv.AppendInt(nil, monotonic(), 10), 0o600))
 	f, err := os.Create(stamps)
 	fatal(err)
 	fatal(os.WriteFile(stamps+".pid", []byte(strconv.Itoa(os.Getpid())), 0o600))
-	for {
+	for ; ; time.Sleep(pause) {
 		_, err := f.WriteAt(fmt.Appendf(nil, "%20d\n", monotonic()), 0)
 		fatal(err)
 	}

@@ -4,9 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -113,22 +113,14 @@ type job struct {
 	done   chan error
 }
 
-// output is what a job has printed so far.
-type output struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
+// output is what a job has printed so far. It is a file, and no pipe of which
+// whoever outlives the job would hold the end.
+type output struct{ *os.File }
 
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
+func (o output) String() string {
+	text, err := os.ReadFile(o.Name())
+	fatal(err)
+	return string(text)
 }
 
 // run starts flockd run with the store at url; the arguments begin with the key.
@@ -139,10 +131,21 @@ func (r *rig) run(url, key string, args ...string) *job {
 
 func (r *rig) start(args ...string) *job {
 	r.Helper()
-	j := &job{r: r, cmd: exec.Command(filepath.Join(bin, "flockd"), args...), done: make(chan error, 1)}
+	return r.launch(exec.Command(filepath.Join(bin, "flockd"), args...))
+}
+
+// launch starts a command that is flockd, or becomes it.
+func (r *rig) launch(cmd *exec.Cmd) *job {
+	r.Helper()
+	stderr, err := os.CreateTemp(r.dir, "stderr-")
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer stderr.Close()
+	j := &job{r: r, cmd: cmd, stderr: output{stderr}, done: make(chan error, 1)}
 	j.cmd.Dir = r.dir
-	j.cmd.Env = []string{"PATH=" + r.path, "HOME=" + r.dir, "FLOCKD_CONFIG=" + os.DevNull}
-	j.cmd.Stderr = &j.stderr
+	j.cmd.Env = append(j.cmd.Env, "PATH="+r.path, "HOME="+r.dir, "FLOCKD_CONFIG="+os.DevNull)
+	j.cmd.Stderr = stderr
 	j.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := j.cmd.Start(); err != nil {
 		r.Fatal(err)
@@ -194,6 +197,31 @@ func (r *rig) await(file string) {
 func (r *rig) exists(file string) bool {
 	_, err := os.Stat(filepath.Join(r.dir, file))
 	return err == nil
+}
+
+// forget removes what a probe has written.
+func (r *rig) forget(stamps string) {
+	r.Helper()
+	for _, ending := range []string{"", ".first", ".pid"} {
+		if err := os.Remove(filepath.Join(r.dir, stamps+ending)); err != nil {
+			r.Fatal(err)
+		}
+	}
+}
+
+// noFile wants no file but the store's, what jobs have said, and some patterns.
+func (r *rig) noFile(but ...string) {
+	r.Helper()
+	files, err := os.ReadDir(r.dir)
+	if err != nil {
+		r.Fatal(err)
+	}
+	known := append(but, "flockd.db", "flockd.db-wal", "flockd.db-shm", "flockd.db-bell", "flockd.db-journal", "stderr-*")
+	for _, file := range files {
+		if !slices.ContainsFunc(known, func(pattern string) bool { ok, _ := filepath.Match(pattern, file.Name()); return ok }) {
+			r.Errorf("%s is left", file.Name())
+		}
+	}
 }
 
 // number is the one in a file.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -18,10 +19,12 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(withProgram{m}, map[string]func(){
-		"probe":  probe,
-		"locker": locker,
-		"closed": closed,
-		"unread": unread,
+		"probe":    probe,
+		"locker":   locker,
+		"closed":   closed,
+		"unread":   unread,
+		"awkward":  awkward,
+		"nocgroup": nocgroup,
 	})
 }
 
@@ -72,7 +75,10 @@ func setup(env *testscript.Env) error {
 	env.Setenv("DB", filepath.Join(env.WorkDir, "flockd.db"))
 	env.Setenv("FLOCKD_BACKEND", "sqlite://"+filepath.Join(env.WorkDir, "flockd.db"))
 	env.Values[jobsKey{}] = jobs{}
-	env.Defer(func() { env.Values[jobsKey{}].(jobs).end() })
+	env.Defer(func() {
+		env.Values[jobsKey{}].(jobs).end()
+		endIn(env.WorkDir)
+	})
 	if err := os.WriteFile(filepath.Join(env.WorkDir, "config.toml"), nil, 0o600); err != nil {
 		return err
 	}
@@ -94,6 +100,16 @@ func (j jobs) end() {
 			cmd.Process.Kill()
 			cmd.Wait()
 		}
+	}
+}
+
+// endIn kills what works in a folder.
+func endIn(dir string) {
+	for _, pid := range processes(func(pid int) bool {
+		cwd, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+		return cwd == dir || strings.HasPrefix(cwd, dir+"/")
+	}) {
+		syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 

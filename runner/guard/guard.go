@@ -42,12 +42,11 @@ type watch struct {
 	look   time.Duration // until the next look at what is left
 	unread []byte        // of the pipe
 	dead   bool          // flockd is
-	ended  bool          // there is no more to guard
 }
 
 // run returns the guard's exit code.
 func (w *watch) run() int {
-	for !w.ended {
+	for {
 		switch {
 		case !w.due():
 			w.look = lookMin
@@ -62,7 +61,6 @@ func (w *watch) run() int {
 			w.await(Never, false)
 		}
 	}
-	return 0
 }
 
 // await listens for at most d, or until the deadline.
@@ -112,8 +110,6 @@ func (w *watch) follow(kind byte, body []byte) {
 		}
 	case kindLegacy:
 		w.legacy = append([]byte(nil), body...)
-	case kindEnd:
-		w.ended = true
 	}
 }
 

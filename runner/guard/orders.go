@@ -24,7 +24,6 @@ type Orders struct {
 const (
 	kindOrders = 'o'
 	kindLegacy = 'l' // what to start when flockd was killed: see Start
-	kindEnd    = 'e' // no more to guard
 )
 
 const headLength = 5

@@ -57,7 +57,7 @@ func Start(key string, folder int, o Orders, legacy []byte) (*Guard, error) {
 		err = g.write(message(kindLegacy, legacy))
 	}
 	if err = errors.Join(err, g.Tell(o)); err != nil {
-		g.Abandon()
+		g.End()
 		g.Process.Wait()
 		return nil, err
 	}
@@ -73,15 +73,10 @@ func (g *Guard) write(m []byte) error {
 	return err
 }
 
-// End says that there is no more to guard, and lets go of the pipe. The guard ends
-// by itself.
+// End ends a guard that isn't needed any more, or doesn't listen. It is killed: there is
+// nothing that it would have to do, and one that is only starting would take some ms for
+// it.
 func (g *Guard) End() {
-	g.write(message(kindEnd, nil))
-	g.pipe.Close()
-}
-
-// Abandon kills a guard that doesn't listen.
-func (g *Guard) Abandon() {
 	g.Process.Kill()
 	g.pipe.Close()
 }

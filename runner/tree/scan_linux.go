@@ -21,7 +21,7 @@ type found struct {
 // those can be told by them that are only of their descent, and their number can't be
 // used again meanwhile.
 func (t *Tree) scan(f func(found) bool) (whole bool) {
-	s := search{tree: t, self: unix.Getpid(), kin: map[int]int{}}
+	s := search{tree: t, self: unix.Getpid(), parent: unix.Getppid(), kin: map[int]int{}}
 	unix.Getrlimit(unix.RLIMIT_NOFILE, &s.files)
 	defer s.close()
 	if fd := t.leaderFD(); fd >= 0 {
@@ -65,11 +65,12 @@ func (t *Tree) leaderFD() int {
 
 // search is one scan.
 type search struct {
-	tree  *Tree
-	self  int
-	kin   map[int]int // the pidfds of those found
-	files unix.Rlimit // how many descriptors we may have
-	over  bool
+	tree   *Tree
+	self   int
+	parent int         // the guard's is flockd, which bears the mark while it starts the command
+	kin    map[int]int // the pidfds of those found
+	files  unix.Rlimit // how many descriptors we may have
+	over   bool
 }
 
 // spare is how many descriptors are left to others: a process whose files can't be
@@ -85,7 +86,7 @@ func (s *search) close() {
 // look reports whether pid is of the tree and not dead, and whether that is sure.
 func (s *search) look(pid int) (f found, ok, sure bool) {
 	st, ok := statOf(pid)
-	if !ok || pid == s.self || !s.belongs(pid, st) {
+	if !ok || pid == s.self || pid == s.parent || !s.belongs(pid, st) {
 		return found{}, false, true
 	}
 	fd, ok := s.kin[pid]

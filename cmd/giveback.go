@@ -1,0 +1,115 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"flockd/backends"
+	"flockd/backends/all"
+	"flockd/runner"
+)
+
+// giveBack carries out the legacy in stdin, after its flockd was killed and when
+// nothing of the command is left. It says nothing, and returns 0 if the key isn't
+// held by that run any more, 1 if it may be, and 64 if it has done nothing, for stdin
+// is no legacy.
+func giveBack(stdin io.Reader) (code int) {
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) // it would hold the store's secrets
+	l, err := readLegacy(stdin)
+	if err != nil {
+		return exitCode(runner.Result{Class: classUsage}, nil)
+	}
+	if err := l.release(); err != nil && !errors.Is(err, backends.ErrLost) {
+		code = 1
+	}
+	l.complete() // nobody is there to be told
+	return code
+}
+
+// release gives the key back.
+func (l *legacy) release() error {
+	if l.Store == "" {
+		return nil
+	}
+	for name, value := range l.Env {
+		os.Setenv(name, value)
+	}
+	u, err := backends.ParseURL(l.Store)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	store := storeOfHold{newOpening(func() (backends.Backend, error) { return all.Open(ctx, u) })}
+	lease := backends.Lease{Key: l.Record.Key, ID: l.Record.ID, Token: l.Record.Token}
+	return runner.GiveBack(ctx, store, lease, backends.Outcome{Class: string(classKilled)})
+}
+
+// storeOfHold has a hold of ours even where it isn't open yet.
+type storeOfHold struct{ *opening }
+
+func (s storeOfHold) Release(ctx context.Context, key, id string, outcome backends.Outcome) error {
+	b, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	return b.Release(ctx, key, id, outcome)
+}
+
+// complete makes the result file say that the run was killed, unless it says already
+// how the run came out, or speaks of another one.
+func (l *legacy) complete() error {
+	f := &resultFile{record: l.Record, path: string(l.Path)}
+	if f.path == "" {
+		return nil
+	}
+	f.tidy()
+	class, err := classIn(f.path, l.Record.ID)
+	ours := class == classWaiting || class == classRunning
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case err == nil && !ours && (class != "" || !l.Appended):
+		return nil
+	}
+	if l.Appended {
+		if err := f.open("+" + f.path); err != nil {
+			return err
+		}
+	}
+	return f.killed()
+}
+
+// classIn is the latest class that the result file has for the hold id; empty: none.
+func classIn(path, id string) (class runner.Class, err error) {
+	const tail = 1 << 20
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", errNotRegular
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.NewSectionReader(file, max(0, info.Size()-tail), tail))
+	for line := range bytes.Lines(text) {
+		var r record
+		if json.Unmarshal(line, &r) == nil && r.ID == id {
+			class = r.Class
+		}
+	}
+	return class, err
+}
