@@ -205,7 +205,6 @@ func TestStoppedGuardIsLetGo(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	syscall.Kill(pid, syscall.SIGCONT) // and then it finds its end in the pipe
 	until(t, "its end", func() bool { return len(g.guards()) == 0 })
 	if !g.live() {
 		t.Error("the command is dead")

@@ -168,8 +168,17 @@ func (c *command) guarded(o Orders, legacy string) *Guard {
 	if err != nil {
 		c.Fatal(err)
 	}
-	c.Cleanup(func() { g.Abandon(); g.Process.Wait() })
+	c.Cleanup(func() { g.End(); g.Process.Wait() })
 	return g
+}
+
+// isEnded ends a guard, which has had nothing to end for by itself.
+func (g *Guard) isEnded(t testing.TB) {
+	t.Helper()
+	g.End()
+	if state, err := g.Process.Wait(); err != nil || state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Errorf("the guard's end: %v, %v", state, err)
+	}
 }
 
 // ends waits for a guard's end, which must be a good one.
@@ -195,8 +204,7 @@ func TestDeadline(t *testing.T) {
 			if late := clock.now() - o.Kill; late < 0 || late > 5*time.Second {
 				t.Errorf("it is dead %v after the deadline", late)
 			}
-			g.End()
-			g.ends(t)
+			g.isEnded(t)
 		})
 	}
 }
@@ -255,8 +263,7 @@ func TestKilledAndGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	last.alive()
-	g.End()
-	g.ends(t)
+	g.isEnded(t)
 	last.alive()
 }
 
@@ -265,8 +272,7 @@ func TestEnd(t *testing.T) {
 	c := begin(t)
 	record := filepath.Join(t.TempDir(), "record")
 	g := c.guarded(c.orders(clocks[0].now()+time.Hour), record+" 1")
-	g.End()
-	g.ends(t)
+	g.isEnded(t)
 	c.alive()
 	if _, err := os.Stat(record); err == nil {
 		t.Error("it gave back what it was not left")
@@ -338,8 +344,7 @@ func TestGarbage(t *testing.T) {
 		}
 	}
 	c.dies()
-	g.End()
-	g.ends(t)
+	g.isEnded(t)
 }
 
 // What never becomes whole is followed by flockd's death.
@@ -388,8 +393,7 @@ func TestDeafGuard(t *testing.T) {
 		t.Error(err)
 	}
 	c.dies()
-	g.End()
-	g.ends(t)
+	g.isEnded(t)
 }
 
 // All of a guard that others can see.
@@ -429,8 +433,7 @@ func TestGuardHoldsNothing(t *testing.T) {
 				t.Errorf("descriptor %d is %s", n, path)
 			}
 		}
-		g.End()
-		g.ends(t)
+		g.isEnded(t)
 	}
 }
 
@@ -475,9 +478,6 @@ func TestStoppedGuard(t *testing.T) {
 			t.Fatal("its pipe takes all")
 		}
 	}
-	g.Abandon()
-	if state, _ := g.Process.Wait(); state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Errorf("its end: %v", state)
-	}
+	g.isEnded(t)
 	c.alive()
 }

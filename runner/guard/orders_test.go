@@ -29,7 +29,7 @@ func TestOrders(t *testing.T) {
 // However the pipe cuts them, the messages come out.
 func TestCut(t *testing.T) {
 	want := [][]byte{nil, []byte("a"), bytes.Repeat([]byte("b"), 300), {kindOrders, 0, 0, 0, 0}}
-	kinds := []byte{kindEnd, kindLegacy, kindOrders, 0}
+	kinds := []byte{'x', kindLegacy, kindOrders, 0}
 	var stream []byte
 	for n, body := range want {
 		stream = append(stream, message(kinds[n], body)...)
