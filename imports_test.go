@@ -50,6 +50,8 @@ const (
 	contract = "flockd/backends"
 	allOf    = "flockd/backends/all"
 	runner   = "flockd/runner"
+	guardOf  = "flockd/runner/guard"
+	treeOf   = "flockd/runner/tree"
 	cmdOf    = "flockd/cmd"
 	certs    = "flockd/backends/certs" // for drivers
 )
@@ -76,7 +78,11 @@ var rules = []struct {
 	{"all imports drivers, what they need, and backends", is(allOf), func(dep pkg) bool {
 		return ours(dep) && dep.ImportPath != contract && dep.ImportPath != certs && !isDriver(dep.ImportPath)
 	}, false},
-	{"runner knows no driver", is(runner), func(dep pkg) bool { return ours(dep) && dep.ImportPath != contract }, false},
+	{"runner knows its own parts, and no driver", is(runner), func(dep pkg) bool {
+		return ours(dep) && dep.ImportPath != contract && dep.ImportPath != guardOf && dep.ImportPath != treeOf
+	}, false},
+	{"the guard, which is to be early, knows its tree alone", is(guardOf), func(dep pkg) bool { return ours(dep) && dep.ImportPath != treeOf }, false},
+	{"tree knows nothing of ours", is(treeOf), ours, false},
 	{"runner knows no flags", is(runner), func(dep pkg) bool { return strings.HasPrefix(dep.ImportPath, "github.com/spf13/") }, false},
 	{"cmd names no driver", is(cmdOf), func(dep pkg) bool { return isDriver(dep.ImportPath) }, true},
 	{"main imports cmd alone", is("flockd"), func(dep pkg) bool { return ours(dep) && dep.ImportPath != cmdOf }, true},
@@ -88,7 +94,8 @@ func is(want string) func(string) bool { return func(path string) bool { return 
 func ours(p pkg) bool { return p.Module != nil && p.Module.Main }
 
 // TestImports holds the packages to their one direction:
-// main → cmd → runner → backends ← drivers ← backends/all ← cmd.
+// main → cmd → runner → backends ← drivers ← backends/all ← cmd, and beside
+// that runner → guard → tree.
 func TestImports(t *testing.T) {
 	pkgs := list(t, ".", "./backends/...")
 	for _, rule := range rules {

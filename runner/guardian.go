@@ -27,8 +27,12 @@ type guardian struct {
 	legacy []byte
 	log    *slog.Logger
 
+	clock func() time.Duration // the lease's
+
 	mu     sync.Mutex
 	orders guard.Orders
+	told   time.Duration // the deadline that the guard goes by
+	acted  bool          // an earlier one had passed before it was replaced
 	folder int           // the leaf's
 	news   chan struct{} // the orders have changed; holds one
 
@@ -42,7 +46,7 @@ type guardian struct {
 // newGuardian prepares a guard over key's command. legacy: see Options.
 func newGuardian(key string, clock backends.Clock, legacy []byte, log *slog.Logger) *guardian {
 	return &guardian{
-		key: key, legacy: legacy, log: log, folder: -1,
+		key: key, legacy: legacy, log: log, clock: clockOf(clock), folder: -1, told: guard.Never,
 		orders: guard.Orders{Kill: guard.Never, Monotonic: clock == backends.Monotonic},
 		news:   make(chan struct{}, 1), end: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -83,11 +87,30 @@ func (g *guardian) watch(t *tree.Tree) {
 	go g.keep()
 }
 
+// latest are the orders as they are about to be told.
+func (g *guardian) latest() (orders guard.Orders, folder int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.acted = g.acted || g.clock() >= g.told
+	g.told = g.orders.Kill
+	return g.orders, g.folder
+}
+
+// late reports whether a deadline has passed that the guard went by: a command that
+// was killed may have been by it. Flockd learns that when it goes on after having
+// been frozen, and perhaps after a renewal that has succeeded meanwhile.
+func (g *guardian) late() bool {
+	if g == nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.acted || g.clock() >= g.told
+}
+
 // start starts a guard with the latest orders.
 func (g *guardian) start() {
-	g.mu.Lock()
-	orders, folder := g.orders, g.folder
-	g.mu.Unlock()
+	orders, folder := g.latest()
 	gone := make(chan struct{})
 	g.gone = gone
 	var made *guard.Guard
@@ -149,9 +172,7 @@ func (g *guardian) waits(d time.Duration) bool {
 }
 
 func (g *guardian) tell() {
-	g.mu.Lock()
-	orders := g.orders
-	g.mu.Unlock()
+	orders, _ := g.latest()
 	if g.guard != nil && g.guard.Tell(orders) != nil {
 		g.guard.End() // it is dead, or stopped: its end comes through gone
 	}

@@ -216,7 +216,7 @@ func (k *keeper) answered(sent time.Duration, a answer[backends.Renewal]) {
 		k.failures = 0
 	}
 	k.blame(nil)
-	t = k.retimed(t, a.value.TTL).renewed(sent, rand.Float64())
+	t = k.retimed(t.late(now), a.value.TTL).renewed(sent, rand.Float64())
 	k.guard.deadline(sent + t.timing.Kill)
 	if n := a.value.Notice; n.Kind != "" {
 		t = t.noticed(&LostError{Key: k.lease.Key, Token: k.lease.Token, Notice: n}, now)

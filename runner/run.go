@@ -164,6 +164,9 @@ func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Res
 	if k != nil && s.lost == nil {
 		s.lost = k.standing() // after a pause the command's end may be seen before the lease's
 	}
+	if k != nil && s.lost == nil && exit.Signal == syscall.SIGKILL && r.guard.late() {
+		s.lost = k.lost(ErrExpiring)
+	}
 	return s.result(exit)
 }
 

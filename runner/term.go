@@ -123,6 +123,15 @@ func (t term) passedOn(now time.Duration) term {
 	return t
 }
 
+// late moves the term on before the success of a renewal is heard at now. If a stop was
+// due by then, it stays due: after a pause the guard has acted on it, or is about to.
+func (t term) late(now time.Duration) term {
+	if s := t.decide(now); s.do == tell {
+		t.due = &s.stop
+	}
+	return t
+}
+
 // standing is nil while the lease can be trusted at now.
 func (t term) standing(now time.Duration) error {
 	switch {

@@ -102,6 +102,25 @@ func TestNoticeStopsWithTheWholeGrace(t *testing.T) {
 	}
 }
 
+// A pause that ends behind the deadline stops the command, whatever a renewal says that
+// was asked for before it.
+func TestARenewalThatComesTooLate(t *testing.T) {
+	asked := aMinute().asked(20 * sec)
+	for _, tc := range []struct {
+		now time.Duration
+		due bool
+	}{
+		{minuteTerm - 1, false},
+		{minuteTerm, true},
+		{time.Hour, true},
+	} {
+		heard := asked.late(tc.now).renewed(20*sec, 0)
+		if due := heard.due != nil; due != tc.due || due && *heard.due != (stop{minuteKill, ErrExpiring}) {
+			t.Errorf("at %v: %+v", tc.now, heard)
+		}
+	}
+}
+
 func TestStanding(t *testing.T) {
 	fresh := aMinute()
 	for _, tc := range []struct {

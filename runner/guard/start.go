@@ -39,29 +39,31 @@ func Start(key string, folder int, o Orders, legacy []byte) (*Guard, error) {
 		files[folderFD] = uintptr(folder)
 	}
 	g := &Guard{pipe: write}
+	// What it has to know lies in the pipe before it lives: it may be alone at once.
+	if len(legacy) > 0 {
+		err = g.write(message(kindLegacy, legacy))
+	}
+	if err = errors.Join(err, g.Tell(o)); err == nil {
+		err = g.fork(key, files)
+	}
+	if err != nil {
+		write.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+func (g *Guard) fork(key string, files []uintptr) error {
 	pid, err := syscall.ForkExec(self(), []string{Name, key}, &syscall.ProcAttr{
 		// One thread is enough, and what it allocates is never worth collecting.
 		Env:   []string{"GOMAXPROCS=1", "GOGC=off"},
 		Files: files,
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
-	if err != nil {
-		write.Close()
-		return nil, err
+	if err == nil {
+		g.Process, err = os.FindProcess(pid) // our child: it is there
 	}
-	if g.Process, err = os.FindProcess(pid); err != nil {
-		write.Close()
-		return nil, err
-	}
-	if len(legacy) > 0 {
-		err = g.write(message(kindLegacy, legacy))
-	}
-	if err = errors.Join(err, g.Tell(o)); err != nil {
-		g.End()
-		g.Process.Wait()
-		return nil, err
-	}
-	return g, nil
+	return err
 }
 
 // Tell replaces the guard's orders.

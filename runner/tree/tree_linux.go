@@ -17,9 +17,16 @@ type Tree struct {
 	denied int     // how many the last Signal wasn't allowed to reach
 }
 
-// New prepares a tree whose first process this process will start. The zero ID
-// isn't looked for. A leaf is made where that is possible.
+// shortestID is how long an ID has to be to be a mark, in bytes: what is in a
+// stranger's environment by chance is shorter.
+const shortestID = 32
+
+// New prepares a tree whose first process this process will start. An ID that is no
+// random one isn't looked for. A leaf is made where that is possible.
 func New(id string) *Tree {
+	if len(id) < shortestID {
+		id = ""
+	}
 	t := &Tree{Identity: Identity{ID: id, Limit: newLimit()}, leaf: newLeaf(), leader: -1}
 	t.family = newFamily(t.leaf == nil)
 	return t
