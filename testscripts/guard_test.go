@@ -1,15 +1,11 @@
 package testscripts
 
 import (
-	"bytes"
-	"database/sql"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -116,65 +112,16 @@ func embedded(t *testing.T) *rig {
 	return r
 }
 
-// guardAtWork waits until the guard of a flockd waits for news.
-func (r *rig) guardAtWork(flockd int) (guard int) {
+// holdsUntil is until when the hold of k can be proven.
+func (r *rig) holdsUntil() int64 {
 	r.Helper()
-	until(r, "a guard at work", func() bool {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", flockd, flockd))
-		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", flockd))
-		for _, list := range lists {
-			more, _ := os.ReadFile(list)
-			text = append(append(text, ' '), more...)
-		}
-		for field := range strings.FieldsSeq(string(text)) {
-			name, _ := os.ReadFile("/proc/" + field + "/comm")
-			waiting, _ := os.ReadFile("/proc/" + field + "/wchan")
-			if string(name) == "flockd-guard\n" && bytes.Contains(waiting, []byte("poll")) {
-				guard, _ = strconv.Atoi(field)
-			}
-		}
-		return guard != 0
-	})
-	return guard
-}
-
-// hold is until when the hold of k can be proven, as reckoned by provenUntil; 0: nobody
-// holds it.
-func (r *rig) hold(db *sql.DB) int64 {
-	r.Helper()
+	db := openDB(filepath.Join(r.dir, "flockd.db"))
+	defer db.Close()
 	var renewed, expires int64
-	err := db.QueryRow(holdOf, "k").Scan(&renewed, &expires)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	if err := db.QueryRow(holdOf, "k").Scan(&renewed, &expires); err != nil {
 		r.Fatal(err)
 	}
 	return provenUntil(renewed, expires)
-}
-
-func (r *rig) database() *sql.DB {
-	db := openDB(filepath.Join(r.dir, "flockd.db"))
-	r.Cleanup(func() { db.Close() })
-	return db
-}
-
-// stop freezes a process, and waits until it is.
-func (r *rig) stop(pid int) {
-	r.Helper()
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		r.Fatal(err)
-	}
-	until(r, "stopped", func() bool {
-		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		return bytes.Contains(stat, []byte(") T "))
-	})
-}
-
-// died waits for the end of a process that isn't our child.
-func (r *rig) died(pid int) {
-	r.Helper()
-	until(r, "dead", func() bool {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		return err != nil || bytes.Contains(stat, []byte(") Z "))
-	})
 }
 
 // A guard costs little, on hosts with hundreds of jobs.
@@ -182,28 +129,35 @@ func TestGuardIsSmall(t *testing.T) {
 	const most = 1536 // kB
 	r := embedded(t)
 	j := r.probes("stamps", "--ttl", "1s")
-	guard := r.guardAtWork(j.cmd.Process.Pid)
-	for _, after := range []time.Duration{0, 3 * time.Second} { // by then it has been told a few deadlines
-		time.Sleep(after)
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", guard))
-		if err != nil {
-			t.Fatal(err)
-		}
-		private := 0
-		for line := range strings.Lines(string(text)) {
-			var n int
-			if _, err := fmt.Sscanf(line, "Private_Clean: %d kB", &n); err == nil {
-				private += n
-			}
-			if _, err := fmt.Sscanf(line, "Private_Dirty: %d kB", &n); err == nil {
-				private += n
-			}
-		}
-		t.Logf("private memory after %v: %d kB", after, private)
+	guard, end := j.guarded(), r.holdsUntil()
+	for news := range 4 {
+		private := privateMemory(t, guard)
+		t.Logf("private memory after %d new deadlines: %d kB", news, private)
 		if private == 0 || private > most {
 			t.Errorf("%d kB of private memory, want at most %d", private, most)
 		}
+		until(t, "a renewal", func() bool { before := end; end = r.holdsUntil(); return end > before })
 	}
+	j.cmd.Process.Kill()
+	r.free(time.Second)
+}
+
+// privateMemory of a process in kB.
+func privateMemory(t testing.TB, pid int) (sum int) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var n int
+		for _, kind := range []string{"Clean", "Dirty"} {
+			if _, err := fmt.Sscanf(line, "Private_"+kind+": %d kB", &n); err == nil {
+				sum += n
+			}
+		}
+	}
+	return sum
 }
 
 // In a time namespace the clocks of flockd and its guard are off by the same.
@@ -217,43 +171,35 @@ func TestGuardInATimeNamespace(t *testing.T) {
 			t.Parallel()
 			r := embedded(t)
 			r.run(r.direct, "k", "--", "true").ends(0)
-			flockd := r.elsewhen(tc.monotonic, tc.boottime, "frozen")
-			r.frozen(flockd, "frozen", tc.monotonic)
-			syscall.Kill(flockd, syscall.SIGKILL)
+			j := r.elsewhen(tc.monotonic, tc.boottime, "frozen")
+			r.frozen(j, "frozen", tc.monotonic)
+			j.cmd.Process.Kill()
 			r.free(2 * time.Second)
-			flockd = r.elsewhen(tc.monotonic, tc.boottime, "killed")
-			syscall.Kill(flockd, syscall.SIGKILL)
-			r.died(int(r.number("killed.pid")))
+			j = r.elsewhen(tc.monotonic, tc.boottime, "killed")
+			j.cmd.Process.Kill()
+			r.died("killed")
 			r.free(2 * time.Second)
 		})
 	}
 	t.Run("remote", func(t *testing.T) {
 		t.Parallel()
 		r := newRig(t, redis)
-		flockd := r.elsewhen(0, 1_000_000*time.Second, "stamps")
+		j := r.elsewhen(0, 1_000_000*time.Second, "stamps")
 		next := r.successor()
-		r.stop(flockd)
+		j.freeze()
 		next.ends(0)
 		r.before("stamps", "next")
-		syscall.Kill(flockd, syscall.SIGKILL)
+		j.cmd.Process.Kill()
 	})
 }
 
-// elsewhen holds k for 2 s with a probe, in a namespace whose clocks are ahead. It returns
-// the number of its flockd.
-func (r *rig) elsewhen(monotonic, boottime time.Duration, stamps string) (flockd int) {
+// elsewhen holds k for 2 s with a probe, in a namespace whose clocks are ahead.
+func (r *rig) elsewhen(monotonic, boottime time.Duration, stamps string) *job {
 	r.Helper()
-	cmd := exec.Command("unshare", "--time", fmt.Sprint("--monotonic=", int64(monotonic.Seconds())), fmt.Sprint("--boottime=", int64(boottime.Seconds())),
-		filepath.Join(bin, "flockd"), "run", "--backend", r.via, "--key", "k", "--ttl", "2s", "--", "probe", stamps, "deaf")
-	cmd.Dir = r.dir
-	cmd.Env = []string{"PATH=" + r.path, "HOME=" + r.dir, "FLOCKD_CONFIG=" + os.DevNull}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		r.Fatal(err)
-	}
-	r.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	j := r.launch(exec.Command("unshare", "--time", fmt.Sprint("--monotonic=", int64(monotonic.Seconds())), fmt.Sprint("--boottime=", int64(boottime.Seconds())),
+		filepath.Join(bin, "flockd"), "run", "--backend", r.via, "--key", "k", "--ttl", "2s", "--", "probe", stamps, "deaf"))
 	r.await(stamps)
-	return cmd.Process.Pid
+	return j
 }
 
 // On a host with far more work than processors, too, a frozen flockd's command is dead
@@ -264,8 +210,7 @@ func TestGuardOnABusyHost(t *testing.T) {
 	}
 	r := embedded(t)
 	j := r.probes("stamps", "--ttl", "4s")
-	flockd := j.cmd.Process.Pid
-	r.guardAtWork(flockd)
+	j.guarded()
 	for range 64 {
 		hog := exec.Command("sh", "-c", "ulimit -t 1; while :; do :; done") // far more than it gets
 		hog.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -276,17 +221,43 @@ func TestGuardOnABusyHost(t *testing.T) {
 		defer hog.Wait()
 		defer hog.Process.Kill()
 	}
-	r.frozen(flockd, "stamps", 0)
+	r.frozen(j, "stamps", 0)
+	j.cmd.Process.Kill()
+	r.free(4 * time.Second)
+}
+
+// guarded waits for its guard.
+func (j *job) guarded() (guard int) {
+	j.r.Helper()
+	until(j.r, "a guard", func() bool { guard = guardOf(j.cmd.Process.Pid); return guard != 0 })
+	return guard
+}
+
+// freeze stops it, once it has a guard.
+func (j *job) freeze() {
+	j.r.Helper()
+	j.guarded()
+	pid := j.cmd.Process.Pid
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		j.r.Fatal(err)
+	}
+	until(j.r, "stopped", func() bool { return state(pid) == 'T' })
+}
+
+// died waits for the end of a probe, which isn't our child.
+func (r *rig) died(stamps string) {
+	r.Helper()
+	pid := int(r.number(stamps + ".pid"))
+	until(r, "dead", func() bool { return over(state(pid)) })
 }
 
 // frozen freezes a flockd, and wants its probe to die before the lease ends, and not
-// before it has to. ahead is how far the probe's clock is.
-func (r *rig) frozen(flockd int, stamps string, ahead time.Duration) {
+// at once. ahead is how far the probe's clock is.
+func (r *rig) frozen(j *job, stamps string, ahead time.Duration) {
 	r.Helper()
-	db := r.database()
-	r.stop(flockd)
-	began, end := monotonic(), r.hold(db)
-	r.died(int(r.number(stamps + ".pid")))
+	j.freeze()
+	began, end := monotonic(), r.holdsUntil()
+	r.died(stamps)
 	last := r.number(stamps) - int64(ahead)
 	r.Logf("last instruction %v before the lease could not be proven any more", time.Duration(end-last))
 	if last >= end {
@@ -294,33 +265,5 @@ func (r *rig) frozen(flockd int, stamps string, ahead time.Duration) {
 	}
 	if last <= began {
 		r.Errorf("dead %v before it was frozen", time.Duration(began-last))
-	}
-}
-
-// A flockd that is killed doesn't keep its key for the lease's time.
-func TestKilledGivesBackSoon(t *testing.T) {
-	r := embedded(t)
-	r.run(r.direct, "k", "--", "true").ends(0)
-	db := r.database()
-	var took []time.Duration
-	for range 20 {
-		j := r.run(r.direct, "k", "--ttl", "1m", "--", "sh", "-c", "echo x >running; exec sleep 60")
-		r.await("running")
-		if r.hold(db) == 0 {
-			t.Fatal("nobody holds it")
-		}
-		began := time.Now()
-		j.cmd.Process.Kill()
-		until(t, "given back", func() bool { return r.hold(db) == 0 })
-		took = append(took, time.Since(began))
-		j.ends(137)
-		if err := os.Remove(filepath.Join(r.dir, "running")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	slices.Sort(took)
-	t.Logf("median %v, from %v to %v", took[len(took)/2], took[0], took[len(took)-1])
-	if took[len(took)/2] >= time.Second {
-		t.Errorf("given back after %v", took)
 	}
 }
