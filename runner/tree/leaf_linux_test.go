@@ -297,6 +297,15 @@ func fallback() error {
 	if err != nil {
 		return err
 	}
+	guard := 0
+	err = tree.family.Start(func() (int, error) {
+		guard, err = syscall.ForkExec("/bin/sleep", []string{"sleep", "60"}, &syscall.ProcAttr{})
+		return guard, err
+	})
+	if err != nil {
+		return err
+	}
+	defer syscall.Kill(guard, syscall.SIGKILL)
 	err = tree.Start(attr, func() (int, error) {
 		tries++
 		return syscall.ForkExec("/bin/sh", []string{"sh", "-c", "setsid sleep 60 & setsid sleep 60"}, &syscall.ProcAttr{
@@ -306,6 +315,9 @@ func fallback() error {
 	write.Close()
 	if err != nil || tries != 2 || tree.Containment() != "process group, marks" || tree.Folder() != -1 || !tree.family.adopts {
 		return fmt.Errorf("%v, %d tries, %s", err, tries, tree.Containment())
+	}
+	if tree.family.mixed {
+		return errors.New("its own children are taken for strangers")
 	}
 	if limitOf(tree.Leader) != tree.Limit {
 		return fmt.Errorf("its limit is %d, want %d", limitOf(tree.Leader), tree.Limit)
