@@ -35,7 +35,8 @@ var ways = []struct {
 	make func(t testing.TB) *Tree
 }{{"leaf", withLeaf}, {"marks", withMarks}}
 
-const testID = "0123456789abcdef-of-a-hold"
+// testID is no other's, not even in another run of these tests.
+var testID = fmt.Sprint("the-hold-of-", os.Getpid())
 
 func withLeaf(t testing.TB) *Tree {
 	t.Helper()

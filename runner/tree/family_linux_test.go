@@ -17,7 +17,7 @@ func TestOrphansAreReaped(t *testing.T) {
 	c := begin(t, tree, `exec 3<&0; (setsid sh -c 'echo $$; read -r l' <&3 &); echo $$; exec cat`)
 	first, second := c.pid(), c.pid()
 	orphan := first + second - c.process.Pid
-	until(t, "adoption", func() bool { return slices.Contains(childrenOf(os.Getpid()), orphan) })
+	until(t, "adoption", func() bool { return !childless(orphan) })
 	if !tree.Outlived() {
 		t.Error("nobody is seen to outlive it")
 	}
@@ -55,6 +55,7 @@ func TestOthersAreNotReaped(t *testing.T) {
 		others = append(others, guard)
 		c := begin(t, tree, `(setsid sh -c 'echo $$; exec sleep 60' &); exec cat`)
 		orphan := c.pid()
+		until(t, "adoption", func() bool { return !childless(orphan) })
 		for _, pid := range others {
 			if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 				t.Error(err)
@@ -93,7 +94,7 @@ func TestStrangersInAMixedFamily(t *testing.T) {
 	defer syscall.Kill(before, syscall.SIGKILL)
 	c := begin(t, withMarks(t), `(setsid sh -c 'echo $$; exec sleep 60' &); exec cat`)
 	orphan := c.pid()
-	until(t, "adoption", func() bool { return slices.Contains(childrenOf(os.Getpid()), orphan) })
+	until(t, "adoption", func() bool { return !childless(orphan) })
 	c.kill()
 	if dead(before) || !dead(orphan) {
 		t.Errorf("the stranger is dead: %v, the orphan: %v", dead(before), dead(orphan))

@@ -29,7 +29,7 @@ func TestMarksAreInherited(t *testing.T) {
 	if !byLimit.marked(hidden) || byID.marked(hidden) {
 		t.Errorf("limit %v, environment %v", byLimit.marked(hidden), byID.marked(hidden))
 	}
-	if (Identity{}).marked(plain) || (Identity{ID: "other-" + tree.ID, Limit: tree.Limit + 1}).marked(plain) {
+	if (Identity{}).marked(plain) || (Identity{ID: "another-" + tree.ID, Limit: tree.Limit + 1}).marked(plain) {
 		t.Error("a mark of another tree, or of none")
 	}
 	c.killBy(justMarks(Identity{Limit: tree.Limit, Born: tree.Born}))
@@ -53,7 +53,7 @@ func TestStrangersAreLeftAlone(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			tree := way.make(t)
-			tree.ID = "another-hold"
+			tree.ID = "another" + testID[len("the"):]
 			c := begin(t, tree, `echo $$; exec cat`)
 			c.pid()
 			for _, by := range []*Tree{tree, justMarks(tree.Identity), Known(tree.Identity, -1), justMarks(Identity{})} {
