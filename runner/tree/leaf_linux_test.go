@@ -183,7 +183,7 @@ func TestLeavesAtTheSameMoment(t *testing.T) {
 func TestNestedLeaf(t *testing.T) {
 	tree := withLeaf(t)
 	path := tree.leaf.path
-	c := begin(t, tree, `mkdir "$1"/a "$1"/a/b; sh -c 'echo $$ >"$1"/a/b/cgroup.procs; echo $$; exec cat' sh "$1" & echo $$; wait`, path)
+	c := begin(t, tree, `exec 3<&0; mkdir "$1"/a "$1"/a/b; sh -c 'echo $$ >"$1"/a/b/cgroup.procs; echo $$; exec cat' sh "$1" <&3 & echo $$; wait`, path)
 	pids := []int{c.pid(), c.pid()}
 	for _, pid := range pids {
 		if !tree.leaf.has(pid) || !slices.Contains(tree.leaf.members(), pid) {
