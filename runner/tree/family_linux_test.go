@@ -138,3 +138,36 @@ func TestAdoptionEnds(t *testing.T) {
 		t.Error("with a leaf, nobody is to be adopted")
 	}
 }
+
+// Where nothing is inherited, descent tells: from a parent that lives, or by adoption. Who was
+// started for no command is nobody's.
+func TestDescent(t *testing.T) {
+	tree := withMarks(t)
+	tree.Identity = Identity{}
+	other := 0
+	err := tree.family.Start(func() (_ int, err error) {
+		other, err = syscall.ForkExec("/bin/sleep", []string{"sleep", "60"}, &syscall.ProcAttr{})
+		return other, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := beginAs(t, tree, "/bin/sh", []string{"sh", "-c", `exec 3<&0; (setsid sh -c 'echo $$; exec cat' <&3 &); setsid sh -c 'echo $$; exec cat' <&3 & wait; exec cat`}, false)
+	pids := []int{c.pid(), c.pid()}
+	until(t, "adoption", func() bool { return childless(pids[0]) != childless(pids[1]) })
+	var members []int
+	for _, p := range tree.Members() {
+		members = append(members, p.PID)
+	}
+	pids = append(pids, c.process.Pid)
+	slices.Sort(members)
+	if slices.Sort(pids); !slices.Equal(members, pids) {
+		t.Errorf("members %v, want %v", members, pids)
+	}
+	c.kill()
+	if dead(other) {
+		t.Error("a process that is of no command was killed")
+	}
+	syscall.Kill(other, syscall.SIGKILL)
+	syscall.Wait4(other, nil, 0, nil)
+}
