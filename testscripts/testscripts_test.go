@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package testscripts holds the program to what its users see: the real binary,
 // run by scripts. The test binary doubles as the awkward commands that it runs.
 package testscripts

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package bench measures the program beside other lockers in paired runs: each round
 // runs one after the other, in turn first, so that a busy machine slows both. Reported
 // is the median of the rounds' ratios.
