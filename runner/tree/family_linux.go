@@ -31,7 +31,11 @@ func newFamily(adopts bool) *Family {
 func (f *Family) adopt() {
 	// A shell that became flockd by exec leaves its children to it, and the first
 	// process of a container is left those of everybody.
-	f.mixed = unix.Getpid() == 1 || len(childrenOf(unix.Getpid())) > len(f.ours)
+	known := len(f.ours)
+	if f.leader != 0 {
+		known++
+	}
+	f.mixed = unix.Getpid() == 1 || len(childrenOf(unix.Getpid())) > known
 	f.adopts = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil
 }
 
