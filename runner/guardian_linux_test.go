@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"flockd/backends"
 	"flockd/backends/mem"
 	"flockd/runner/guard"
@@ -182,10 +184,11 @@ func TestStoppedGuardIsReplaced(t *testing.T) {
 	g.line(t)
 	first := g.another()
 	syscall.Kill(first, syscall.SIGSTOP)
-	until(t, "a replaced guard", func() bool {
-		g.guardian.deadline(never - 1)
-		return !slices.Contains(g.guards(), first)
-	})
+	if err := unix.Waitid(unix.P_PID, first, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	g.guardian.deadline(never - 1) // seen with the next order
+	until(t, "a replaced guard", func() bool { return !slices.Contains(g.guards(), first) })
 	second := g.another(first)
 	g.guardian.deadline(1)
 	g.silent(t)

@@ -69,5 +69,12 @@ func (h *host) set(o Orders) bool {
 	return h.timer >= 0 && unix.TimerfdSettime(h.timer, unix.TFD_TIMER_ABSTIME, &at, nil) == nil
 }
 
+// stopped reports whether a child of ours is stopped.
+func stopped(pid int) bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return err == nil && info.Signo != 0
+}
+
 // self is this program, also where its file was replaced meanwhile.
 func self() string { return "/proc/self/exe" }

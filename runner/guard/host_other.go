@@ -40,6 +40,9 @@ func (h *host) wait(fd int, d time.Duration, deadline bool, o Orders) bool {
 	return err == nil && n > 0
 }
 
+// stopped reports whether a child of ours is stopped: not known here.
+func stopped(int) bool { return false }
+
 // self is this program.
 func self() string {
 	path, _ := os.Executable()

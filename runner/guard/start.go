@@ -66,8 +66,15 @@ func (g *Guard) fork(key string, files []uintptr) error {
 	return err
 }
 
-// Tell replaces the guard's orders.
-func (g *Guard) Tell(o Orders) error { return g.write(message(kindOrders, o.encode())) }
+var errStopped = errors.New("the guard is stopped")
+
+// Tell replaces the guard's orders. An error says that it is no good any more.
+func (g *Guard) Tell(o Orders) error {
+	if g.Process != nil && stopped(g.Process.Pid) {
+		return errStopped
+	}
+	return g.write(message(kindOrders, o.encode()))
+}
 
 func (g *Guard) write(m []byte) error {
 	g.pipe.SetWriteDeadline(time.Now().Add(heard))
