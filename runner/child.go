@@ -56,16 +56,27 @@ func start(l launch, tty int) (*child, error) {
 		ch.letGo()
 		return nil, err
 	}
-	l.guard.over(ch.tree.Identity, ch.tree.Folder())
+	l.guard.started(ch.tree.Identity)
 	ch.started = time.Now()
 	ch.expect(ch.process.Pid)
 	return ch, nil
 }
 
-// files are the descriptors of a command.
+// files are the descriptors of a command; nil: closed.
 func (c Command) files() []*os.File {
 	return append([]*os.File{c.Stdin, c.Stdout, c.Stderr}, c.Files...)
-} // nil: closed
+}
+
+// begin starts the first process.
+func (ch *child) begin(l launch, sys *syscall.SysProcAttr) error {
+	return ch.tree.Start(sys, func() (pid int, err error) {
+		ch.process, err = os.StartProcess(l.Path, l.Args, &os.ProcAttr{Env: l.env, Files: l.files(), Sys: sys})
+		if err != nil {
+			return 0, err
+		}
+		return ch.process.Pid, nil
+	})
+}
 
 func (ch *child) letGo() {
 	signal.Stop(ch.chld)
@@ -88,20 +99,29 @@ func (ch *child) ended() bool {
 	return !ch.end.IsZero()
 }
 
-// pass hands on what was sent to flockd alone. What the terminal sent to its
-// foreground group has reached a command in that group too.
+// pass hands on what was sent to flockd alone: to the command, or to those that it left.
+// What the terminal sent to its foreground group has reached a command in that group
+// too.
 func (ch *child) pass(sig syscall.Signal) {
-	if ch.tty == noTerminal {
+	switch {
+	case ch.tty != noTerminal && ch.fromTerminal(sig):
+	case !ch.end.IsZero():
+		ch.tree.Signal(sig)
+	case ch.tty == noTerminal:
 		syscall.Kill(-ch.process.Pid, sig) // not yet reaped, so the group's number is ours
-		return
+	default:
+		ch.process.Signal(sig)
 	}
+}
+
+// fromTerminal reports whether a signal has to be taken for the terminal's.
+func (ch *child) fromTerminal(sig syscall.Signal) bool {
 	switch sig {
 	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGWINCH:
-		if foreground, err := unix.IoctlGetInt(ch.tty, unix.TIOCGPGRP); err == nil && foreground == unix.Getpgrp() {
-			return
-		}
+		foreground, err := unix.IoctlGetInt(ch.tty, unix.TIOCGPGRP)
+		return err == nil && foreground == unix.Getpgrp()
 	}
-	ch.process.Signal(sig)
+	return false
 }
 
 func (ch *child) signal(sig syscall.Signal) { ch.tree.Signal(sig) }

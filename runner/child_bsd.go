@@ -3,7 +3,6 @@
 package runner
 
 import (
-	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -12,13 +11,7 @@ import (
 // fork starts the command. These systems don't kill it with its parent: the guard does.
 func (ch *child) fork(l launch) error {
 	sys := &syscall.SysProcAttr{Setpgid: ch.tty == noTerminal}
-	return ch.tree.Start(sys, func() (pid int, err error) {
-		ch.process, err = os.StartProcess(l.Path, l.Args, &os.ProcAttr{Env: l.env, Files: l.files(), Sys: sys})
-		if err != nil {
-			return 0, err
-		}
-		return ch.process.Pid, nil
-	})
+	return ch.begin(l, sys)
 }
 
 // exiting tells when a child has exited, and doesn't reap it: until then the number of

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"os"
 	"runtime"
 	"syscall"
 
@@ -20,13 +19,7 @@ func (ch *child) fork(l launch) error {
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		result <- ch.tree.Start(sys, func() (pid int, err error) {
-			ch.process, err = os.StartProcess(l.Path, l.Args, &os.ProcAttr{Env: l.env, Files: l.files(), Sys: sys})
-			if err != nil {
-				return 0, err
-			}
-			return ch.process.Pid, nil
-		})
+		result <- ch.begin(l, sys)
 		<-ch.reaped
 	}()
 	return <-result

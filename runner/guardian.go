@@ -33,20 +33,20 @@ type guardian struct {
 	orders guard.Orders
 	told   time.Duration // the deadline that the guard goes by
 	acted  bool          // an earlier one had passed before it was replaced
-	folder int           // the leaf's
 	news   chan struct{} // the orders have changed; holds one
 
-	family *tree.Family
-	guard  *guard.Guard  // nil: none could be started
-	gone   chan struct{} // closed when that has ended
-	end    chan struct{} // closed when there is no more to guard
-	ended  chan struct{} // closed when nothing is left to do
+	tree    *tree.Tree
+	guard   *guard.Guard  // nil: none could be started
+	missing bool          // and that has been said
+	gone    chan struct{} // closed when it has ended
+	end     chan struct{} // closed when there is no more to guard
+	ended   chan struct{} // closed when nothing is left to do
 }
 
 // newGuardian prepares a guard over key's command. legacy: see Options.
 func newGuardian(key string, clock backends.Clock, legacy []byte, log *slog.Logger) *guardian {
 	return &guardian{
-		key: key, legacy: legacy, log: log, clock: clockOf(clock), folder: -1, told: guard.Never,
+		key: key, legacy: legacy, log: log, clock: clockOf(clock), told: guard.Never,
 		orders: guard.Orders{Kill: guard.Never, Monotonic: clock == backends.Monotonic},
 		news:   make(chan struct{}, 1), end: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -57,10 +57,14 @@ func (g *guardian) deadline(kill time.Duration) {
 	g.post(func(o *guard.Orders) { o.Kill = kill })
 }
 
-// over says by what the tree is known, once its first process runs. A zero identity
-// says that nobody is left whom the guard is to kill.
-func (g *guardian) over(i tree.Identity, folder int) {
-	g.post(func(o *guard.Orders) { o.Tree, g.folder = i, folder })
+// started says by what the tree is known, once its first process runs.
+func (g *guardian) started(i tree.Identity) {
+	g.post(func(o *guard.Orders) { o.Tree = i })
+}
+
+// over says that nobody is left whom the guard is to kill.
+func (g *guardian) over() {
+	g.post(func(o *guard.Orders) { o.Over = true })
 }
 
 func (g *guardian) post(change func(*guard.Orders)) {
@@ -81,19 +85,19 @@ func (g *guardian) watch(t *tree.Tree) {
 	if g == nil {
 		return
 	}
-	g.family = t.Family()
-	g.over(t.Identity, t.Folder())
+	g.tree = t
+	g.started(t.Identity)
 	g.start()
 	go g.keep()
 }
 
 // latest are the orders as they are about to be told.
-func (g *guardian) latest() (orders guard.Orders, folder int) {
+func (g *guardian) latest() guard.Orders {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.acted = g.acted || g.clock() >= g.told
 	g.told = g.orders.Kill
-	return g.orders, g.folder
+	return g.orders
 }
 
 // late reports whether a deadline has passed that the guard went by: a command that
@@ -110,26 +114,35 @@ func (g *guardian) late() bool {
 
 // start starts a guard with the latest orders.
 func (g *guardian) start() {
-	orders, folder := g.latest()
-	gone := make(chan struct{})
-	g.gone = gone
-	var made *guard.Guard
-	err := g.family.Start(func() (pid int, err error) {
-		if made, err = guard.Start(g.key, folder, orders, g.legacy); err != nil {
-			return 0, err
-		}
-		return made.Process.Pid, nil
-	})
-	if g.guard = made; err != nil {
-		close(gone)
-		g.log.Warn("there is no guard: if flockd is killed or stopped, the command may run on", "key", g.key, "err", err)
+	g.gone = make(chan struct{})
+	family := g.tree.Family()
+	made, err := guard.New(g.latest(), g.legacy)
+	if err == nil {
+		err = family.Start(func() (pid int, err error) { return made.Start(g.key, g.tree.Folder()) })
+	}
+	if err != nil {
+		g.guard = nil
+		close(g.gone)
+		g.miss(err)
 		return
 	}
-	go func() {
+	if g.guard = made; g.missing {
+		g.missing = false
+		g.log.Info("there is a guard again", "key", g.key)
+	}
+	go func(gone chan<- struct{}) {
 		made.Process.Wait()
-		g.family.Forget(made.Process.Pid)
+		family.Forget(made.Process.Pid)
 		close(gone)
-	}()
+	}(g.gone)
+}
+
+// miss says once that there is no guard.
+func (g *guardian) miss(err error) {
+	if !g.missing {
+		g.missing = true
+		g.log.Warn("there is no guard: if flockd is killed or stopped, the command may run on", "key", g.key, "err", err)
+	}
 }
 
 // keep tells the guard what is new, and replaces it when it has ended.
@@ -145,7 +158,7 @@ func (g *guardian) keep() {
 				pause = replaceMin
 			}
 			if g.guard != nil {
-				g.log.Warn("the guard was killed: starting another", "key", g.key)
+				g.log.Warn("the guard has ended, or was stopped: starting another", "key", g.key)
 				g.guard.End()
 			}
 			if !g.waits(pause) {
@@ -172,7 +185,7 @@ func (g *guardian) waits(d time.Duration) bool {
 }
 
 func (g *guardian) tell() {
-	orders, _ := g.latest()
+	orders := g.latest()
 	if g.guard != nil && g.guard.Tell(orders) != nil {
 		g.guard.End() // it is dead, or stopped: its end comes through gone
 	}
@@ -192,7 +205,7 @@ func (g *guardian) part() {
 
 // dismiss says that there is no more to guard, and waits for the guard's end.
 func (g *guardian) dismiss() {
-	if g == nil || g.family == nil {
+	if g == nil || g.tree == nil {
 		return
 	}
 	close(g.end)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"flockd/backends"
-	"flockd/runner/tree"
 )
 
 // Run takes a hold, runs the command under it and gives it back. When it returns
@@ -160,14 +159,21 @@ func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Res
 	}
 	s := r.supervision(p, k)
 	exit := s.watch(ctx)
-	r.guard.over(tree.Identity{}, -1)
+	r.guard.over()
 	if k != nil && s.lost == nil {
-		s.lost = k.standing() // after a pause the command's end may be seen before the lease's
-	}
-	if k != nil && s.lost == nil && exit.Signal == syscall.SIGKILL && r.guard.late() {
-		s.lost = k.lost(ErrExpiring)
+		s.lost = r.standing(k)
 	}
 	return s.result(exit)
+}
+
+// standing is nil if the lease stood until the command had ended. After a pause that end
+// may be seen before the lease's; and where a renewal has succeeded meanwhile, the
+// guard has acted all the same.
+func (r *run) standing(k *keeper) error {
+	if r.guard.late() {
+		return k.lost(ErrExpiring)
+	}
+	return k.standing()
 }
 
 func (r *run) supervision(p process, k *keeper) *supervision {

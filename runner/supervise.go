@@ -186,10 +186,6 @@ func (s *supervision) passOn(sig os.Signal, ok bool) {
 	}
 	if n, ok := sig.(syscall.Signal); ok {
 		s.received = append(s.received, n)
-		if s.process.ended() {
-			s.process.signal(n) // to those that it left
-			return
-		}
 		s.process.pass(n)
 	}
 }

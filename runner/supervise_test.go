@@ -58,7 +58,7 @@ func TestLeftovers(t *testing.T) {
 		{Name, 0, 5*sec + settle, nil, "rest (7)"},
 		{Leave, 0, 5 * sec, nil, ""},
 		{Await, 0, buried, nil, "rest (7)"},
-		{Await, syscall.SIGTERM, buried, []string{"terminated 10s"}, "rest (7)"},
+		{Await, syscall.SIGTERM, buried, []string{"pass terminated 10s"}, "rest (7)"},
 		{Purge, 0, buried, []string{"terminated 5s", "continued 5s", "killed 15s"}, "can't be killed"},
 	} {
 		t.Run(string(tc.policy), func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"flockd/backends"
+	"flockd/runner/guard"
 )
 
 // ErrExpiring says that no renewal succeeded in time.
@@ -15,7 +16,7 @@ var ErrExpiring = errors.New("no renewal succeeded in time")
 const lostGrace = 2 * time.Second
 
 // never is later than any reading of a clock.
-const never time.Duration = 1<<63 - 1
+const never = guard.Never
 
 // term is how far this process may trust its own lease. It is a value: its
 // methods read no clock, start no timer and ask no store. Instants are readings

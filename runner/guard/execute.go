@@ -22,23 +22,36 @@ func (h *host) execute(legacy []byte) bool {
 	unix.CloseOnExec(pipe[1])
 	pid, err := syscall.ForkExec(self(), []string{GiveBackName}, &syscall.ProcAttr{Files: []uintptr{uintptr(pipe[0]), 1, 2}})
 	unix.Close(pipe[0])
-	for rest := legacy; err == nil && len(rest) > 0; {
-		var n int
-		if n, err = unix.Write(pipe[1], rest); err == unix.EINTR {
-			err = nil
-		}
-		rest = rest[max(n, 0):]
+	if err == nil {
+		writeAll(pipe[1], legacy)
 	}
 	unix.Close(pipe[1])
 	var status syscall.WaitStatus
 	for err == nil {
 		_, err = syscall.Wait4(pid, &status, 0, nil)
 		if err == nil {
-			return status.ExitStatus() == 0
+			return done(status)
 		}
 		if err == syscall.EINTR {
 			err = nil
 		}
 	}
 	return false
+}
+
+// done reports whether to try again would be of no use.
+func done(status syscall.WaitStatus) bool {
+	const noLegacy = 64
+	return status.ExitStatus() == 0 || status.ExitStatus() == noLegacy
+}
+
+// writeAll stops at an error: its reader finds half of a legacy, and does nothing.
+func writeAll(fd int, text []byte) {
+	for len(text) > 0 {
+		n, err := unix.Write(fd, text)
+		if err != nil && err != unix.EINTR {
+			return
+		}
+		text = text[max(n, 0):]
+	}
 }

@@ -27,10 +27,11 @@ func run() int {
 }
 
 const (
-	// A look for what is left of a tree costs some ms on a busy host, so that they
-	// soon become rarer.
+	// A look for what is left of a tree costs some ms on a busy host, so that each
+	// takes twice as long to come as the one before. Who isn't gone by the time of the rare
+	// ones can't be killed, or not now.
 	lookMin = time.Millisecond
-	lookMax = 100 * time.Millisecond
+	lookMax = time.Second
 )
 
 // watch is the work of a guard.
@@ -69,8 +70,11 @@ func (w *watch) await(d time.Duration, deadline bool) {
 	if w.dead {
 		fd = -1
 	}
-	if w.host.wait(fd, d, deadline, w.orders) {
+	// All of it is heard before anything is judged by it: a guard that was stopped has
+	// old deadlines to read.
+	for w.host.wait(fd, d, deadline, w.orders) && !w.dead {
 		w.hear()
+		d, deadline = 0, false
 	}
 }
 
@@ -106,7 +110,11 @@ func (w *watch) follow(kind byte, body []byte) {
 	case kindOrders:
 		if o, err := decode(body); err == nil {
 			w.orders = o
-			w.tree.Update(o.Tree)
+			if o.Over {
+				w.tree.Abandon()
+			} else {
+				w.tree.Update(o.Tree)
+			}
 		}
 	case kindLegacy:
 		w.legacy = append([]byte(nil), body...)
@@ -123,11 +131,11 @@ func (w *watch) cleared() bool {
 // process for itself; the legacy itself asks the store again.
 func (w *watch) giveBack() {
 	w.tree.Close()
-	for try := range 3 {
-		if len(w.legacy) == 0 || w.host.execute(w.legacy) {
+	for try := time.Duration(0); try < 3 && len(w.legacy) > 0; try++ {
+		w.host.wait(-1, try*time.Second, false, w.orders)
+		if w.host.execute(w.legacy) {
 			return
 		}
-		w.host.wait(-1, time.Duration(try)*time.Second, false, w.orders)
 	}
 }
 

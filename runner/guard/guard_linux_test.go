@@ -164,8 +164,11 @@ func (c *command) orders(kill time.Duration) Orders { return Orders{Kill: kill, 
 // guarded starts a guard over it.
 func (c *command) guarded(o Orders, legacy string) *Guard {
 	c.Helper()
-	g, err := Start("some key", -1, o, []byte(legacy))
+	g, err := New(o, []byte(legacy))
 	if err != nil {
+		c.Fatal(err)
+	}
+	if _, err := g.Start("some key", -1); err != nil {
 		c.Fatal(err)
 	}
 	c.Cleanup(func() { g.End(); g.Process.Wait() })
@@ -405,8 +408,11 @@ func TestGuardHoldsNothing(t *testing.T) {
 	defer folder.Close()
 	for _, fd := range []int{-1, int(folder.Fd())} {
 		c := begin(t)
-		g, err := Start("some key", fd, c.orders(clocks[0].now()+time.Hour), nil)
+		g, err := New(c.orders(clocks[0].now()+time.Hour), nil)
 		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Start("some key", fd); err != nil {
 			t.Fatal(err)
 		}
 		proc := g.atWork(t)
@@ -414,7 +420,7 @@ func TestGuardHoldsNothing(t *testing.T) {
 			t.Errorf("its command line is %q", text)
 		}
 		text, _ := os.ReadFile(proc + "/environ")
-		if env := strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"); !slices.Equal(env, []string{"GOMAXPROCS=1", "GOGC=off"}) {
+		if env := strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"); !slices.Equal(env, []string{"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=32MiB"}) {
 			t.Errorf("its environment is %q", env)
 		}
 		if stat := statOf(t, g.Process.Pid); stat[3] != strconv.Itoa(g.Process.Pid) || stat[2] != stat[3] {
@@ -454,8 +460,11 @@ func descriptors(t testing.TB, proc string) map[int]string {
 // Where the memory or the processes are at an end, there is no guard, and no trace.
 func TestNoGuard(t *testing.T) {
 	before := len(descriptors(t, "/proc/self"))
-	_, err := Start("a\x00b", -1, Orders{}, nil)
-	if err == nil {
+	g, err := New(Orders{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Start("a\x00b", -1); err == nil {
 		t.Error("a guard with such a name")
 	}
 	if after := len(descriptors(t, "/proc/self")); after > before {
@@ -463,21 +472,51 @@ func TestNoGuard(t *testing.T) {
 	}
 }
 
-// A stopped guard is noticed once its pipe is full, and holds nobody up for long.
+// A stopped guard is noticed when it is told something.
 func TestStoppedGuard(t *testing.T) {
 	c := begin(t)
 	g := c.guarded(c.orders(Never), "")
+	g.stop(t)
+	if err := g.Tell(c.orders(Never)); err == nil {
+		t.Error("it is taken for a good one")
+	}
+	g.isEnded(t)
+	c.alive()
+}
+
+func (g *Guard) stop(t testing.TB) {
+	t.Helper()
 	g.atWork(t)
 	if err := g.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "stopped", func() bool { return statOf(t, g.Process.Pid)[0] == "T" })
-	began := time.Now()
-	for err := error(nil); err == nil; err = g.Tell(c.orders(Never)) {
-		if time.Since(began) > patience {
-			t.Fatal("its pipe takes all")
+}
+
+// One that goes on has old deadlines to read, more than it reads at once, and goes by
+// the last.
+func TestGuardHearsAllBeforeItActs(t *testing.T) {
+	c := begin(t)
+	g := c.guarded(c.orders(Never), "")
+	g.stop(t)
+	for range 500 {
+		if err := g.write(message(kindOrders, c.orders(1).encode())); err != nil {
+			t.Fatal(err)
 		}
 	}
+	if err := g.write(message(kindOrders, c.orders(Never).encode())); err != nil {
+		t.Fatal(err)
+	}
+	g.Process.Signal(syscall.SIGCONT)
+	var unread int
+	until(t, "an empty pipe", func() bool {
+		conn, err := g.pipe.SyscallConn()
+		if err == nil {
+			conn.Control(func(fd uintptr) { unread, _ = unix.IoctlGetInt(int(fd), unix.FIONREAD) })
+		}
+		return unread == 0
+	})
+	c.alive()
 	g.isEnded(t)
 	c.alive()
 }

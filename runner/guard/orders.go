@@ -17,6 +17,7 @@ type Orders struct {
 	Kill      time.Duration // the reading of the clock at which the tree has to be killed
 	Monotonic bool          // the clock is CLOCK_MONOTONIC, else CLOCK_BOOTTIME
 	Tree      tree.Identity
+	Over      bool // nobody is left of the tree whom the guard is to kill
 }
 
 // The kinds of a message. Each message is its kind, its length in four bytes, and
@@ -50,7 +51,7 @@ func cut(text []byte) (kind byte, body, rest []byte, ok bool) {
 func (o Orders) encode() []byte {
 	var b []byte
 	for _, n := range []uint64{
-		uint64(o.Kill), flag(o.Monotonic), o.Tree.Limit, uint64(o.Tree.Leader), o.Tree.Born, flag(o.Tree.Leads),
+		uint64(o.Kill), flag(o.Monotonic), o.Tree.Limit, uint64(o.Tree.Leader), o.Tree.Born, flag(o.Tree.Leads), flag(o.Over),
 	} {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
@@ -67,7 +68,7 @@ func flag(b bool) uint64 {
 var errOrders = errors.New("orders that can't be read")
 
 func decode(body []byte) (o Orders, err error) {
-	var n [6]uint64
+	var n [7]uint64
 	if len(body) < 8*len(n) {
 		return o, errOrders
 	}
@@ -77,6 +78,7 @@ func decode(body []byte) (o Orders, err error) {
 	return Orders{
 		Kill:      time.Duration(n[0]),
 		Monotonic: n[1] == 1,
+		Over:      n[6] == 1,
 		Tree:      tree.Identity{Limit: n[2], Leader: int(n[3]), Born: n[4], Leads: n[5] == 1, ID: string(body[8*len(n):])},
 	}, nil
 }

@@ -11,59 +11,70 @@ import (
 
 // Guard is flockd's end of one.
 type Guard struct {
-	Process *os.Process
+	Process *os.Process // nil: it isn't started
 	pipe    *os.File
+	hears   *os.File // its end of the pipe, until it is started
 }
 
 // heard bounds how long a guard may let what it is told lie: one that is stopped is
 // as good as none. It is far longer than a busy host keeps it from running.
 const heard = time.Second
 
-// Start starts a guard over key's command with its first orders and, where there is
-// one, its legacy: what is given to this program, started under the name GiveBackName,
-// when flockd was killed. folder is the leaf's, or -1. Whoever calls keeps its own and
-// the caller's descriptors from being inherited.
-func Start(key string, folder int, o Orders, legacy []byte) (*Guard, error) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer null.Close()
+// New prepares a guard with its first orders and, where there is one, its legacy: what is
+// given to this program, started under the name GiveBackName, when flockd was killed.
+// What a guard has to know lies in its pipe before it lives: it may be alone at once.
+func New(o Orders, legacy []byte) (*Guard, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	defer read.Close()
-	files := []uintptr{null.Fd(), null.Fd(), null.Fd(), read.Fd(), null.Fd()}
-	if folder >= 0 {
-		files[folderFD] = uintptr(folder)
-	}
-	g := &Guard{pipe: write}
-	// What it has to know lies in the pipe before it lives: it may be alone at once.
+	g := &Guard{pipe: write, hears: read}
 	if len(legacy) > 0 {
 		err = g.write(message(kindLegacy, legacy))
 	}
-	if err = errors.Join(err, g.Tell(o)); err == nil {
-		err = g.fork(key, files)
-	}
-	if err != nil {
-		write.Close()
+	if err = errors.Join(err, g.Tell(o)); err != nil {
+		g.drop()
 		return nil, err
 	}
 	return g, nil
 }
 
-func (g *Guard) fork(key string, files []uintptr) error {
-	pid, err := syscall.ForkExec(self(), []string{Name, key}, &syscall.ProcAttr{
-		// One thread is enough, and what it allocates is never worth collecting.
-		Env:   []string{"GOMAXPROCS=1", "GOGC=off"},
+// Start starts the guard over key's command. folder is the leaf's, or -1. Whoever
+// calls keeps its own and the caller's descriptors from being inherited. After an error
+// the guard is of no use.
+func (g *Guard) Start(key string, folder int) (pid int, err error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		g.drop()
+		return 0, err
+	}
+	defer null.Close()
+	files := []uintptr{null.Fd(), null.Fd(), null.Fd(), g.hears.Fd(), null.Fd()}
+	if folder >= 0 {
+		files[folderFD] = uintptr(folder)
+	}
+	pid, err = syscall.ForkExec(self(), []string{Name, key}, &syscall.ProcAttr{
+		// One thread is enough, and the little that it allocates isn't worth collecting,
+		// unless it waits for long for somebody who can't be killed.
+		Env:   []string{"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=32MiB"},
 		Files: files,
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err == nil {
 		g.Process, err = os.FindProcess(pid) // our child: it is there
 	}
-	return err
+	if err != nil {
+		g.drop()
+		return 0, err
+	}
+	g.hears.Close()
+	return pid, nil
+}
+
+// drop lets go of a guard that doesn't live.
+func (g *Guard) drop() {
+	g.hears.Close()
+	g.pipe.Close()
 }
 
 var errStopped = errors.New("the guard is stopped")

@@ -2,6 +2,8 @@ package tree
 
 import (
 	"bytes"
+	"iter"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,22 +42,42 @@ func cgroupPath(text []byte) string {
 	return ""
 }
 
-// folderOf finds where the cgroup v2 at path is mounted. Later mounts hide earlier ones, so
+// mounts are the places where cgroup v2 is mounted, with the cgroup that is seen
+// there.
+func mounts(mountinfo []byte) iter.Seq2[string, string] {
+	return func(yield func(root, point string) bool) {
+		for line := range bytes.Lines(mountinfo) {
+			before, after, ok := bytes.Cut(line, []byte(" - "))
+			fields := bytes.Fields(before)
+			const root, point = 3, 4 // of proc_pid_mountinfo(5)
+			if ok && bytes.HasPrefix(after, []byte("cgroup2 ")) && len(fields) > point {
+				if !yield(unescape(fields[root]), unescape(fields[point])) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// folderOf finds where the cgroup at path is mounted. Later mounts hide earlier ones, so
 // that the last one counts.
 func folderOf(path string, mountinfo []byte) (folder string) {
-	for line := range bytes.Lines(mountinfo) {
-		before, after, ok := bytes.Cut(line, []byte(" - "))
-		fields := bytes.Fields(before)
-		const root, point = 3, 4 // of proc_pid_mountinfo(5)
-		if !ok || !bytes.HasPrefix(after, []byte("cgroup2 ")) || len(fields) <= point {
-			continue
-		}
-		below, ok := below(path, unescape(fields[root]))
-		if ok {
-			folder = unescape(fields[point]) + below
+	for root, point := range mounts(mountinfo) {
+		if below, ok := below(path, root); ok {
+			folder = point + below
 		}
 	}
 	return folder
+}
+
+// insideOf turns a folder that folderOf found into the cgroup's path.
+func insideOf(folder string, mountinfo []byte) (path string) {
+	for root, point := range mounts(mountinfo) {
+		if below, ok := below(folder, point); ok {
+			path = strings.TrimSuffix(root, "/") + below
+		}
+	}
+	return path
 }
 
 // below is path as seen from root; not ok: it isn't below.
@@ -88,24 +110,6 @@ func unescape(field []byte) string {
 		out = append(out, c)
 	}
 	return string(out)
-}
-
-// removeAll removes a cgroup's folder with the folders in it, where nobody is left
-// in them.
-func removeAll(parent int, name string) error {
-	err := unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
-	if err != unix.EBUSY && err != unix.ENOTEMPTY {
-		return err
-	}
-	fd, err := openBelow(parent, name)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	for _, child := range foldersIn(fd) {
-		removeAll(fd, child)
-	}
-	return unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
 }
 
 func openBelow(parent int, name string) (int, error) {

@@ -31,6 +31,10 @@ type Identity struct {
 	Leads  bool   // the first process leads a group of its own
 }
 
+// GuardName is how a guard's command line begins. A guard is never killed for its
+// descent: it has to outlive its flockd.
+const GuardName = "flockd-guard"
+
 // Process is one of a tree, for people.
 type Process struct {
 	PID  int

@@ -27,15 +27,13 @@ func newFamily(adopts bool) *Family {
 	return f
 }
 
-// adopt makes orphans of the command our children.
+// adopt makes orphans of the command, which isn't started yet, our children.
 func (f *Family) adopt() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	// A shell that became flockd by exec leaves its children to it, and the first
 	// process of a container is left those of everybody.
-	known := len(f.ours)
-	if f.leader != 0 {
-		known++
-	}
-	f.mixed = unix.Getpid() == 1 || len(childrenOf(unix.Getpid())) > known
+	f.mixed = unix.Getpid() == 1 || len(childrenOf(unix.Getpid())) > len(f.ours)
 	f.adopts = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil
 }
 

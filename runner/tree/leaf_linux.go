@@ -78,22 +78,58 @@ func nonce() (n uint32) {
 	return n
 }
 
+// isLeaf reports whether a folder's name is one of newName's.
+func isLeaf(name string) bool {
+	rest, ok := bytes.CutPrefix([]byte(name), []byte(leafPrefix))
+	pid, random, cut := bytes.Cut(rest, []byte("-"))
+	_, err1 := strconv.ParseUint(string(pid), 10, 32)
+	_, err2 := strconv.ParseUint(string(random), 36, 32)
+	return ok && cut && err1 == nil && err2 == nil
+}
+
 // sweep removes the leaves below parent that were left behind, once they are empty.
 func sweep(parent int) {
 	for _, name := range foldersIn(parent) {
-		if len(name) <= len(leafPrefix) || name[:len(leafPrefix)] != leafPrefix {
-			continue
+		if isLeaf(name) {
+			sweepOne(parent, name)
 		}
-		fd, err := openBelow(parent, name)
-		if err != nil {
-			continue
-		}
-		l := leaf{fd: fd}
-		if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil && !l.populated() {
-			removeAll(parent, name)
-		}
-		unix.Close(fd)
 	}
+}
+
+// sweepOne keeps its lock until the folder is gone: who has just made it must not come
+// to hold it in between.
+func sweepOne(parent int, name string) {
+	fd, err := openBelow(parent, name)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	l := leaf{fd: fd}
+	if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil && !l.populated() {
+		removeAll(parent, name)
+	}
+}
+
+// removeAll removes a cgroup's folder with the folders in it, where nobody is left in
+// them. Leaves of others stay while these hold them.
+func removeAll(parent int, name string) {
+	err := unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
+	if err != unix.EBUSY && err != unix.ENOTEMPTY {
+		return
+	}
+	fd, err := openBelow(parent, name)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	for _, child := range foldersIn(fd) {
+		if isLeaf(child) {
+			sweepOne(fd, child)
+		} else {
+			removeAll(fd, child)
+		}
+	}
+	unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
 }
 
 // kill kills all in one step of the kernel's, where it can do that (Linux 5.14).
@@ -119,20 +155,32 @@ func (l *leaf) populated() bool {
 	return !bytes.Contains(text, []byte("populated 0"))
 }
 
-// members are the numbers of those in the leaf and below.
+// members are the numbers of those in the leaf and below; 0 is one of another pid
+// namespace.
 func (l *leaf) members() (list []int) {
-	visit(l.fd, func(fd int) {
-		list = append(list, numbers("/proc/self/fd/"+strconv.Itoa(fd)+"/cgroup.procs")...)
-	})
+	visit(l.fd, func(string) bool { return true }, func(fd int) { list = append(list, procs(fd)...) })
 	return list
 }
 
-// visit calls f with a cgroup's folder and those below it.
-func visit(fd int, f func(fd int)) {
+// own are the members that are in no leaf below.
+func (l *leaf) own() (list []int) {
+	visit(l.fd, func(name string) bool { return !isLeaf(name) }, func(fd int) { list = append(list, procs(fd)...) })
+	return list
+}
+
+func procs(folder int) []int {
+	return numbers("/proc/self/fd/" + strconv.Itoa(folder) + "/cgroup.procs")
+}
+
+// visit calls f with a cgroup's folder and those below it whose names are let in.
+func visit(fd int, let func(name string) bool, f func(fd int)) {
 	f(fd)
 	for _, name := range foldersIn(fd) {
+		if !let(name) {
+			continue
+		}
 		if below, err := openBelow(fd, name); err == nil {
-			visit(below, f)
+			visit(below, let, f)
 			unix.Close(below)
 		}
 	}
@@ -141,7 +189,7 @@ func visit(fd int, f func(fd int)) {
 // has reports whether a process is in the leaf or below it now.
 func (l *leaf) has(pid int) bool {
 	if l.inside == "" {
-		l.inside = l.pathInside()
+		l.inside = insideOf(l.path, readAll("/proc/self/mountinfo", longestMountinfo))
 	}
 	var buf [16 << 10]byte
 	path := cgroupPath(read(of(pid, "cgroup"), buf[:]))
@@ -149,41 +197,10 @@ func (l *leaf) has(pid int) bool {
 	return n > 0 && len(path) >= n && path[:n] == l.inside && (len(path) == n || path[n] == '/')
 }
 
-// pathInside is the leaf's path as /proc/PID/cgroup shows it to us: our own, at the
-// time when the leaf was made, and the name. A guard doesn't know it, and reads it from
-// the link of its descriptor.
-func (l *leaf) pathInside() string {
-	var buf [4096]byte
-	n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(l.fd), buf[:])
-	if err != nil {
-		return ""
-	}
-	return insideOf(string(buf[:n]), readAll("/proc/self/mountinfo", longestMountinfo))
-}
-
-// insideOf turns a folder below a mount of cgroup v2 into the cgroup's path.
-func insideOf(folder string, mountinfo []byte) (path string) {
-	for line := range bytes.Lines(mountinfo) {
-		before, after, ok := bytes.Cut(line, []byte(" - "))
-		fields := bytes.Fields(before)
-		if !ok || !bytes.HasPrefix(after, []byte("cgroup2 ")) || len(fields) < 5 {
-			continue
-		}
-		if rest, ok := below(folder, unescape(fields[4])); ok {
-			root := unescape(fields[3])
-			if root == "/" {
-				root = ""
-			}
-			path = root + rest
-		}
-	}
-	return path
-}
-
 // signal sends sig to each member through a pidfd.
 func (l *leaf) signal(sig syscall.Signal, skip func(pid int) bool) {
 	for _, pid := range l.members() {
-		if pid == 0 || skip(pid) { // 0: of another pid namespace
+		if pid == 0 || skip(pid) {
 			continue
 		}
 		fd, err := unix.PidfdOpen(pid, 0)
@@ -197,9 +214,10 @@ func (l *leaf) signal(sig syscall.Signal, skip func(pid int) bool) {
 	}
 }
 
-// leave moves the members to our own cgroup, where they would be without us.
+// leave moves the members to our own cgroup, where they would be without us. Another
+// flockd's leaf below stays where it is, and the folder with it.
 func (l *leaf) leave() {
-	if l.parent < 0 {
+	if len(l.own()) == 0 {
 		return
 	}
 	to, err := unix.Openat(l.parent, "cgroup.procs", unix.O_WRONLY|unix.O_CLOEXEC, 0)
@@ -208,25 +226,34 @@ func (l *leaf) leave() {
 	}
 	defer unix.Close(to)
 	for range 100 { // somebody may fork meanwhile
-		members := l.members()
-		if len(members) == 0 {
-			return
+		moved := false
+		for _, pid := range l.own() {
+			if pid == 0 {
+				continue // of another pid namespace: it would stand for ourselves
+			}
+			_, err := unix.Write(to, []byte(strconv.Itoa(pid)))
+			moved = moved || err == nil
 		}
-		for _, pid := range members {
-			unix.Write(to, []byte(strconv.Itoa(pid)))
+		if !moved {
+			return
 		}
 	}
 }
 
-// remove removes the folder, unless somebody is in it.
-func (l *leaf) remove() {
-	if l.fd >= 0 {
-		unix.Close(l.fd)
-	}
+// close lets go of the leaf, and leaves its folder to others.
+func (l *leaf) close() {
+	unix.Close(l.fd)
 	if l.parent >= 0 {
-		removeAll(l.parent, l.name)
 		unix.Close(l.parent)
 	}
+}
+
+// remove lets go of the leaf, and removes its folder unless somebody is in it.
+func (l *leaf) remove() {
+	if l.parent >= 0 {
+		removeAll(l.parent, l.name)
+	}
+	l.close()
 }
 
 // adopt takes over a leaf by its folder; nil: it is no leaf.

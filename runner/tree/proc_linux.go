@@ -52,6 +52,8 @@ type stat struct {
 	born          uint64 // clock ticks since boot
 }
 
+func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' }
+
 // longestStat is enough for the first 22 fields, each a number of 20 digits.
 const longestStat = 512
 

@@ -6,11 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// GuardName is how a guard's command line begins. A guard is never killed for its
-// descent: it has to outlive its flockd.
-const GuardName = "flockd-guard"
-
-// found is a process of the tree, not dead, held by its pidfd.
+// found is a process of the tree, not dead, held by its pidfd; -1: there are none.
 type found struct {
 	stat
 	pid, pidfd int
@@ -96,7 +92,12 @@ func (s *search) look(pid int) (f found, ok, sure bool) {
 			s.forget()
 			fd, err = unix.PidfdOpen(pid, 0)
 		}
-		if err != nil {
+		switch err {
+		case nil:
+		case unix.ENOSYS, unix.EPERM:
+			// Before Linux 5.3, or forbidden: it can be seen, and not be signalled.
+			return found{st, pid, -1}, !st.dead(), true
+		default:
 			return found{}, false, err == unix.ESRCH
 		}
 		if uint64(fd)+spare >= s.files.Cur { // the lowest that was free

@@ -14,7 +14,6 @@ type Tree struct {
 	leaf   *leaf   // nil: none
 	family *Family // nil: the first process isn't our child
 	leader int     // a pidfd of the first process, where it isn't our child; -1: none
-	denied int     // how many the last Signal wasn't allowed to reach
 }
 
 // shortestID is how long an ID has to be to be a mark, in bytes: what is in a
@@ -51,6 +50,15 @@ func (t *Tree) Update(i Identity) {
 	t.follow()
 }
 
+// Abandon lets go of a known tree: from now on it has nobody in it.
+func (t *Tree) Abandon() {
+	if t.leaf != nil {
+		t.leaf.close() // who is left in it, by itself or for another, stays
+		t.leaf = nil
+	}
+	t.Update(Identity{})
+}
+
 // follow opens a pidfd of the first process, if it yet is the one that was meant.
 func (t *Tree) follow() {
 	if t.Leader == 0 || t.leader >= 0 {
@@ -67,7 +75,8 @@ func (t *Tree) follow() {
 	t.leader = fd
 }
 
-// Folder is the leaf's folder, for a guard; -1: there is none.
+// Folder is the leaf's folder, for a guard; -1: there is none. It stays what it is
+// while a Start of the family lasts.
 func (t *Tree) Folder() int {
 	if t.leaf == nil {
 		return -1
@@ -88,11 +97,9 @@ func (t *Tree) Start(attr *syscall.SysProcAttr, f func() (pid int, err error)) e
 		// The kernel says why a cgroup can't be entered in the words that it has for
 		// files; a true fault of the file comes again.
 		attr.UseCgroupFD = false
-		if again := t.family.start(t.Limit, f, &t.Leader); again == nil {
-			t.leaf.remove()
-			t.leaf, err = nil, nil
-			t.family.adopt()
-		}
+		t.dropLeaf()
+		t.family.adopt()
+		err = t.family.start(t.Limit, f, &t.Leader)
 	}
 	if err == nil {
 		s, _ := statOf(t.Leader) // not yet reaped
@@ -119,7 +126,6 @@ func (t *Tree) Containment() string {
 // is to be sent again until Live says that nobody is left: what was being forked may
 // have escaped.
 func (t *Tree) Signal(sig syscall.Signal) {
-	t.denied = 0
 	if t.leaf != nil && sig == syscall.SIGKILL {
 		t.leaf.kill()
 	}
@@ -135,15 +141,10 @@ func (t *Tree) Signal(sig syscall.Signal) {
 		if sig != syscall.SIGKILL && (t.reached(f.pid) || t.leaf != nil && t.leaf.has(f.pid)) {
 			return true
 		}
-		if unix.PidfdSendSignal(f.pidfd, sig, nil, 0) == unix.EPERM {
-			t.denied++
-		}
+		unix.PidfdSendSignal(f.pidfd, sig, nil, 0)
 		return true
 	})
 }
-
-// Denied is how many processes the last Signal wasn't allowed to reach.
-func (t *Tree) Denied() int { return t.denied }
 
 // reached reports whether a signal to the group reached pid.
 func (t *Tree) reached(pid int) bool {
@@ -194,16 +195,23 @@ func (t *Tree) Members() []Process {
 	return list
 }
 
-// Close lets go of the tree. Who is left of it is moved to where it would be without
-// a leaf.
-func (t *Tree) Close() {
-	if t.leaf != nil {
-		if t.family != nil && t.leaf.populated() {
-			t.leaf.leave()
-		}
-		t.leaf.remove()
-		t.leaf = nil
+// dropLeaf lets go of the leaf. Who is left in it is moved to where it would be without.
+func (t *Tree) dropLeaf() {
+	if t.leaf == nil {
+		return
 	}
+	if t.family != nil {
+		t.family.mu.Lock() // a guard may be starting, and inherit it
+		defer t.family.mu.Unlock()
+		t.leaf.leave()
+	}
+	t.leaf.remove()
+	t.leaf = nil
+}
+
+// Close lets go of the tree, and of who is left of it.
+func (t *Tree) Close() {
+	t.dropLeaf()
 	if t.leader >= 0 {
 		unix.Close(t.leader)
 		t.leader = -1

@@ -7,9 +7,6 @@ import (
 	"syscall"
 )
 
-// GuardName is how a guard's command line begins.
-const GuardName = "flockd-guard"
-
 // Tree is a command's process group, as one process sees it.
 type Tree struct {
 	Identity
@@ -25,6 +22,9 @@ func Known(i Identity, folder int) *Tree { return &Tree{Identity: i} }
 
 // Update replaces the identity of a known tree.
 func (t *Tree) Update(i Identity) { t.Identity = i }
+
+// Abandon lets go of a known tree: from now on it has nobody in it.
+func (t *Tree) Abandon() { t.Identity = Identity{} }
 
 // Folder is the leaf's folder; -1: there is none.
 func (t *Tree) Folder() int { return -1 }
@@ -60,9 +60,6 @@ func (t *Tree) Signal(sig syscall.Signal) {
 		syscall.Kill(t.Leader, sig)
 	}
 }
-
-// Denied is how many processes the last Signal wasn't allowed to reach: not known.
-func (t *Tree) Denied() int { return 0 }
 
 // Live reports whether somebody of the tree may be left. A zombie counts on some
 // systems, so that whoever has been sent KILL is taken for dead.

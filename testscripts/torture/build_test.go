@@ -22,7 +22,7 @@ type patch struct{ file, old, new string }
 // traced has the program write down what it asks of its store. A guard and what it
 // starts have no environment that could tell them where to.
 var traced = []patch{
-	{"runner/guard/start.go", `Env:   []string{"GOMAXPROCS=1", "GOGC=off"},`, `Env: append(os.Environ(), "GOMAXPROCS=1", "GOGC=off"),`},
+	{"runner/guard/start.go", `Env:   []string{"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=32MiB"},`, `Env: append(os.Environ(), "GOMAXPROCS=1", "GOGC=off"),`},
 	{"runner/guard/execute.go", `&syscall.ProcAttr{Files:`, `&syscall.ProcAttr{Env: syscall.Environ(), Files:`},
 	{"backends/all/all.go", `return open(ctx, u)`, `return trace.Decorate(open(ctx, u))`},
 	{"backends/all/all.go", `import (`, `import ("flockd/testscripts/torture/trace"` + "\n"},

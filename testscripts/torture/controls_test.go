@@ -62,7 +62,7 @@ end`}}, lateRenewal, "no lock can have answered so"},
 		case !w.cleared():`},
 		}, either(bereaved), "before its command was dead"},
 		{"a guard that gives nothing back", []patch{
-			{"runner/guard/guard.go", `if len(w.legacy) == 0 || w.host.execute(w.legacy) {`, `if true {`},
+			{"runner/guard/guard.go", `if w.host.execute(w.legacy) {`, `if true {`},
 		}, either(bereaved), "only 0 were given back"},
 		{"a guard that isn't replaced", []patch{
 			{"runner/guardian.go", "began = time.Now()\n\t\t\tg.start()", `began = time.Now()`},
