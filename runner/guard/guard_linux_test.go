@@ -512,7 +512,7 @@ func TestGuardHearsAllBeforeItActs(t *testing.T) {
 	until(t, "an empty pipe", func() bool {
 		conn, err := g.pipe.SyscallConn()
 		if err == nil {
-			conn.Control(func(fd uintptr) { unread, _ = unix.IoctlGetInt(int(fd), unix.FIONREAD) })
+			conn.Control(func(fd uintptr) { unread, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
 		}
 		return unread == 0
 	})
