@@ -7,13 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inheritedDescriptors are the descriptors from 3 on that we were started with, those that
-// weren't open being nil. Nothing that we start inherits them from now on, unless
-// they are handed to it. Where the system doesn't list them it is nil, and whatever we
-// start inherits them.
+// inheritedDescriptors are the descriptors from 3 on that we were started with. Nothing
+// that we start inherits them from now on, unless they are handed to it. Where the system
+// doesn't list them there are none, and whatever we start inherits them.
 //
 // It must come before anything is opened that isn't closed on exec.
-func inheritedDescriptors() (files []*os.File) {
+func inheritedDescriptors() (list []int) {
 	const first = 3
 	for _, name := range openDescriptors() {
 		fd, err := strconv.Atoi(name)
@@ -25,12 +24,9 @@ func inheritedDescriptors() (files []*os.File) {
 			continue // it is Go's own, or was the listing's
 		}
 		unix.CloseOnExec(fd)
-		if missing := fd - first + 1 - len(files); missing > 0 {
-			files = append(files, make([]*os.File, missing)...)
-		}
-		files[fd-first] = os.NewFile(uintptr(fd), "inherited")
+		list = append(list, fd)
 	}
-	return files
+	return list
 }
 
 func openDescriptors() []string {
@@ -46,11 +42,9 @@ func openDescriptors() []string {
 // leaveDescriptors gives up our copies of the command's stdin and stdout and of what
 // else it has inherited, so that its neighbours in a pipeline see its end, and not
 // ours, as the end.
-func leaveDescriptors(inherited []*os.File) {
-	for _, file := range inherited {
-		if file != nil {
-			file.Close()
-		}
+func leaveDescriptors(inherited []int) {
+	for _, fd := range inherited {
+		unix.Close(fd)
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

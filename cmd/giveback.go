@@ -29,29 +29,38 @@ func giveBack(stdin io.Reader) (code int) {
 	if err != nil {
 		return exitCode(runner.Result{Class: classUsage}, nil)
 	}
-	if err := l.release(); err != nil && !errors.Is(err, backends.ErrLost) {
+	last, err := l.release()
+	if err != nil {
 		code = 1
 	}
-	l.complete() // nobody is there to be told
+	l.complete(last) // nobody is there to be told
 	return code
 }
 
-// release gives the key back.
-func (l *legacy) release() error {
+// release gives the key back, or finds the record of the run if that had been done
+// before flockd was killed.
+func (l *legacy) release() (last *backends.Run, err error) {
 	if l.Store == "" {
-		return nil
+		return nil, nil
 	}
 	for name, value := range l.Env {
 		os.Setenv(name, value)
 	}
 	u, err := backends.ParseURL(l.Store)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ctx := context.Background()
 	store := storeOfHold{newOpening(func() (backends.Backend, error) { return all.Open(ctx, u) })}
 	lease := backends.Lease{Key: l.Record.Key, ID: l.Record.ID, Token: l.Record.Token}
-	return runner.GiveBack(ctx, store, lease, backends.Outcome{Class: string(classKilled)})
+	err = runner.GiveBack(ctx, store, lease, backends.Outcome{Class: string(classKilled)})
+	if !errors.Is(err, backends.ErrLost) {
+		return nil, err
+	}
+	if status, err := store.Inspect(ctx, lease.Key); err == nil && status.Last != nil && status.Last.Token == lease.Token {
+		last = status.Last
+	}
+	return last, nil
 }
 
 // storeOfHold has a hold of ours even where it isn't open yet.
@@ -65,9 +74,10 @@ func (s storeOfHold) Release(ctx context.Context, key, id string, outcome backen
 	return b.Release(ctx, key, id, outcome)
 }
 
-// complete makes the result file say that the run was killed, unless it says already
-// how the run came out, or speaks of another one.
-func (l *legacy) complete() error {
+// complete makes the result file say that the run was killed, or what the store has
+// recorded of it, unless it says already how the run came out, or speaks of another
+// one.
+func (l *legacy) complete(last *backends.Run) error {
 	f := &resultFile{record: l.Record, path: string(l.Path)}
 	if f.path == "" {
 		return nil
@@ -85,6 +95,9 @@ func (l *legacy) complete() error {
 		if err := f.open("+" + f.path); err != nil {
 			return err
 		}
+	}
+	if last != nil {
+		return f.recorded(last)
 	}
 	return f.killed()
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"flockd/backends"
 )
@@ -24,8 +23,8 @@ type legacy struct {
 
 // legacy of a run under lease, or of an unlocked one; nil: there is nothing to do.
 func (r *lockedRun) legacy(store backends.Backend, lease backends.Lease) []byte {
+	r.file.start(lease)
 	l := legacy{Record: r.file.record, Path: []byte(r.file.path), Appended: r.file.appended != nil}
-	l.Record.Token, l.Record.Unlocked, l.Record.Started = lease.Token, lease.ID == "", time.Now()
 	switch {
 	case !l.Record.Unlocked:
 		l.Store, l.Env = absolute(store, r.backend).Full(), authorities(r.Streams)

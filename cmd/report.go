@@ -90,6 +90,19 @@ func (r *lockedRun) reportNotStarted(err error, class slog.Attr) {
 	}
 }
 
+// named is a list for people: not each of hundreds.
+func named(list []runner.Process) string {
+	const most = 5
+	var text []string
+	for _, p := range list[:min(len(list), most)] {
+		text = append(text, p.String())
+	}
+	if n := len(list) - most; n > 0 {
+		text = append(text, fmt.Sprintf("%d more", n))
+	}
+	return strings.Join(text, ", ")
+}
+
 // exitText is "exited with 3", or "was ended by signal KILL".
 func exitText(e runner.Exit) string {
 	switch {

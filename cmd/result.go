@@ -140,18 +140,26 @@ func (f *resultFile) write(class runner.Class) error {
 	return bare(err)
 }
 
-// running says that the command is about to start; without a lease: unlocked.
+// start notes that the command is about to start; without a lease: unlocked.
+func (f *resultFile) start(lease backends.Lease) {
+	f.Token, f.Unlocked = lease.Token, lease.ID == ""
+	if f.Started.IsZero() {
+		f.Started = time.Now()
+	}
+}
+
+// running says that the command is about to start.
 func (f *resultFile) running(lease backends.Lease) error {
-	f.Token, f.Unlocked, f.Started = lease.Token, lease.ID == "", time.Now()
+	f.start(lease)
 	return f.write(classRunning)
 }
 
 // end writes how it came out.
 func (f *resultFile) end(res runner.Result, status int, clean func(string) string) error {
 	f.Token, f.Unlocked, f.Status = res.Lease.Token, res.Unlocked, &status
-	f.Started, f.Ended = res.Exit.Started, res.Exit.Ended
+	f.Ended = res.Exit.Ended
 	if f.Ended.IsZero() {
-		f.Ended = time.Now()
+		f.Started, f.Ended = time.Time{}, time.Now()
 	} else {
 		f.ExitCode = &res.Exit.Code
 	}
@@ -175,6 +183,12 @@ func (f *resultFile) end(res runner.Result, status int, clean func(string) strin
 func (f *resultFile) killed() error {
 	f.Ended, f.Error = time.Now(), fmt.Sprintf("flockd (pid %d) was killed", f.PID)
 	return f.write(classKilled)
+}
+
+// recorded writes what the store knows of a run whose flockd was killed after it.
+func (f *resultFile) recorded(last *backends.Run) error {
+	f.Ended, f.ExitCode = last.End, &last.Exit
+	return f.write(runner.Class(last.Class))
 }
 
 // signalName is a signal's name without SIG, or its number.

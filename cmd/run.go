@@ -81,7 +81,7 @@ FLOCKD_BACKEND=$LOCK_URL flockd run -k terraform/prod -w 30m --note "$CI_JOB_URL
 
 // runLocked runs the command under the lock and reports how it came out.
 func (a *app) runLocked(ctx context.Context, o *runOptions) error {
-	var descriptors []*os.File
+	var descriptors []int
 	if a.Process {
 		descriptors = inheritedDescriptors()
 		outlivePipes()
@@ -115,7 +115,7 @@ type lockedRun struct {
 	*runOptions
 	id          string
 	who         backends.Owner
-	descriptors []*os.File // for the command, from descriptor 3 on
+	descriptors []int // for the command, beside its streams
 	file        *resultFile
 	waiting     bool // and has said so
 }
@@ -180,6 +180,7 @@ func (r *lockedRun) options(store backends.Backend, signals <-chan os.Signal, pa
 			return r.onGrant(lease)
 		},
 		OnStart: r.onStart,
+		OnLeft:  r.onLeft,
 		OnEnd:   r.onEnd,
 		Legacy:  func(lease backends.Lease) []byte { return r.legacy(store, lease) },
 	}
@@ -194,7 +195,7 @@ func (r *lockedRun) command(path string, store backends.Backend) runner.Command 
 	}
 	return runner.Command{
 		Path: path, Args: r.argv, Env: r.Env, Backend: named,
-		Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, Files: r.descriptors,
+		Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, Inherit: r.descriptors,
 	}
 }
 
@@ -223,6 +224,12 @@ func (r *lockedRun) onStart(lease backends.Lease) {
 	if r.Process {
 		leaveDescriptors(r.descriptors)
 	}
+}
+
+// onLeft names processes that the command has left behind.
+func (r *lockedRun) onLeft(left []runner.Process) {
+	r.say(slog.LevelWarn, shortened(r.argv[0])+" has left processes behind, which run on: "+named(left), slog.Any("left", left))
+	r.print.say(slog.LevelWarn, "hint: --leftovers leave, wait or kill says what is to become of them")
 }
 
 // onEnd makes the result file say how the run came out. What it says already it

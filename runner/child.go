@@ -62,15 +62,17 @@ func start(l launch, tty int) (*child, error) {
 	return ch, nil
 }
 
-// files are the descriptors of a command; nil: closed.
-func (c Command) files() []*os.File {
-	return append([]*os.File{c.Stdin, c.Stdout, c.Stderr}, c.Files...)
-}
-
 // begin starts the first process.
 func (ch *child) begin(l launch, sys *syscall.SysProcAttr) error {
 	return ch.tree.Start(sys, func() (pid int, err error) {
-		ch.process, err = os.StartProcess(l.Path, l.Args, &os.ProcAttr{Env: l.env, Files: l.files(), Sys: sys})
+		// Nothing else of ours is started meanwhile. As ProcAttr.Files they would have to
+		// be below the limit for new ones, and each gap be closed.
+		for _, fd := range l.Inherit {
+			unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
+			defer unix.CloseOnExec(fd)
+		}
+		files := []*os.File{l.Stdin, l.Stdout, l.Stderr} // nil: closed
+		ch.process, err = os.StartProcess(l.Path, l.Args, &os.ProcAttr{Env: l.env, Files: files, Sys: sys})
 		if err != nil {
 			return 0, err
 		}
@@ -130,7 +132,7 @@ func (ch *child) live() bool { return ch.end.IsZero() || ch.tree.Live() }
 
 func (ch *child) outlived() bool { return ch.tree.Outlived() }
 
-func (ch *child) members() []tree.Process { return ch.tree.Members() }
+func (ch *child) members() []Process { return ch.tree.Members() }
 
 func (ch *child) reap() Exit {
 	e := Exit{Started: ch.started, Ended: ch.end}

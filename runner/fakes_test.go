@@ -14,7 +14,6 @@ import (
 
 	"flockd/backends"
 	"flockd/backends/mem"
-	"flockd/runner/tree"
 )
 
 // faulty is a store with some methods replaced.
@@ -228,6 +227,6 @@ func (f *fakeProcess) outlived() bool {
 	return f.tough
 }
 
-func (f *fakeProcess) members() []tree.Process { return []tree.Process{{PID: 7, Name: "rest"}} }
+func (f *fakeProcess) members() []Process { return []Process{{PID: 7, Name: "rest"}} }
 
 func (f *fakeProcess) reap() Exit { return *f.exit }

@@ -8,6 +8,7 @@ import (
 
 	"flockd/backends"
 	"flockd/runner/guard"
+	"flockd/runner/tree"
 )
 
 // Forever as Options.Wait stands in line until the context ends.
@@ -32,11 +33,14 @@ const (
 type Leftovers string
 
 const (
-	Name  Leftovers = ""      // leave them, and name them in a warning
+	Name  Leftovers = ""      // leave them, and name them: Options.OnLeft
 	Leave Leftovers = "leave" // without a word
 	Await Leftovers = "wait"  // hold the key until they have ended
 	Purge Leftovers = "kill"  // TERM, then KILL, before the key is given back
 )
+
+// Process is one that is left.
+type Process = tree.Process
 
 // OnUnavailable says what to do when the store is out of reach before the start.
 type OnUnavailable string
@@ -72,6 +76,7 @@ type Options struct {
 	OnWait  func(*backends.HeldError)  // called with each answer that keeps us in line; may be nil
 	OnGrant func(backends.Lease) error // called before the command starts; its error gives the lease back; may be nil
 	OnStart func(backends.Lease)       // called once the command runs, without a lease where it runs unlocked; may be nil
+	OnLeft  func([]Process)            // called with those who outlive the command, where Leftovers is Name; may be nil
 	OnEnd   func(Result)               // called with what Run is about to return, while the guard still watches; may be nil
 
 	// Legacy is what is to be done if this process is killed: the guard starts this
@@ -91,7 +96,7 @@ type Command struct {
 	Stdin   *os.File      // nil: closed, also below
 	Stdout  *os.File
 	Stderr  *os.File
-	Files   []*os.File // its descriptors from 3 on; nil: closed
+	Inherit []int // further descriptors of ours that it has as well; until it starts, and after, they are closed on exec
 }
 
 // Class names how a run came out.

@@ -160,26 +160,22 @@ func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Res
 	s := r.supervision(p, k)
 	exit := s.watch(ctx)
 	r.guard.over()
-	if k != nil && s.lost == nil {
-		s.lost = r.standing(k)
+	switch {
+	case k == nil:
+	case r.guard.late() && (s.lost == nil || s.late):
+		// After a pause the command's end may be seen before the lease's; and where a
+		// renewal has succeeded meanwhile, the guard has acted all the same.
+		s.lost = k.lost(ErrPaused)
+	case s.lost == nil:
+		s.lost = k.standing()
 	}
 	return s.result(exit)
-}
-
-// standing is nil if the lease stood until the command had ended. After a pause that end
-// may be seen before the lease's; and where a renewal has succeeded meanwhile, the
-// guard has acted all the same.
-func (r *run) standing(k *keeper) error {
-	if r.guard.late() {
-		return k.lost(ErrExpiring)
-	}
-	return k.standing()
 }
 
 func (r *run) supervision(p process, k *keeper) *supervision {
 	s := &supervision{
 		process: p, clock: r.clock, tick: r.tick, signals: r.o.Signals, log: r.o.Log.With("key", r.o.Request.Key),
-		maxRuntime: r.o.MaxRuntime, killAfter: r.o.Grace, leftovers: r.o.Leftovers,
+		maxRuntime: r.o.MaxRuntime, killAfter: r.o.Grace, leftovers: r.o.Leftovers, onLeft: r.o.OnLeft,
 	}
 	if r.o.Grace < 0 {
 		s.killAfter = defaultKillAfter

@@ -2,15 +2,11 @@ package runner
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
-
-	"flockd/runner/tree"
 )
 
 const (
@@ -37,7 +33,7 @@ type process interface {
 	signal(syscall.Signal)     // to the whole tree
 	live() bool                // some of the tree, the first process included, isn't dead
 	outlived() bool            // once ended: others of the tree aren't dead, as far as a short look tells
-	members() []tree.Process   // those of the tree that aren't dead
+	members() []Process        // those of the tree that aren't dead
 	reap() Exit                // once ended; nothing may be called afterwards
 }
 
@@ -53,6 +49,7 @@ type supervision struct {
 	maxRuntime time.Duration  // 0: no limit
 	killAfter  time.Duration  // the grace after maxRuntime, and for left-overs
 	leftovers  Leftovers
+	onLeft     func([]Process) // see Options; may be nil
 	log        *slog.Logger
 
 	received []syscall.Signal // those that came to flockd
@@ -64,6 +61,7 @@ type supervision struct {
 	ended    time.Duration // when the first process was seen to have ended; 0: not yet
 	told     bool          // who is left has been named
 	lost     error         // why the lease made it stop
+	late     bool          // and it heard of that behind the time
 	tooLong  bool          // maxRuntime made it stop
 	canceled error         // the context made it stop
 }
@@ -112,11 +110,7 @@ func (s *supervision) over() bool {
 	if !s.stopping {
 		return s.left()
 	}
-	live := s.process.live()
-	if live && s.killed && !s.told && s.clock() > s.killedAt+tough {
-		s.tell(slog.LevelWarn, "some processes of the command can't be killed: waiting for their end")
-	}
-	return !live
+	return !s.process.live()
 }
 
 // left follows what is to become of those who outlive a command that ended by itself,
@@ -137,33 +131,15 @@ func (s *supervision) left() bool {
 		return false
 	case s.leftovers == Await:
 		if !s.told {
-			s.tell(slog.LevelInfo, "the command has ended: waiting for the processes that it left")
+			s.told = true
+			s.log.Info("the command has ended: waiting for the processes that it left", "left", s.process.members())
 		}
 		return false
 	}
-	s.tell(slog.LevelWarn, "the command has left processes behind: they run on without the lock")
+	if left := s.process.members(); len(left) > 0 && s.onLeft != nil {
+		s.onLeft(left)
+	}
 	return true
-}
-
-// tell says once who is left.
-func (s *supervision) tell(level slog.Level, text string) {
-	s.told = true
-	if left := s.process.members(); len(left) > 0 {
-		s.log.Log(context.Background(), level, text, "left", named(left))
-	}
-}
-
-// named is a list for people: not each of hundreds.
-func named(list []tree.Process) string {
-	const most = 5
-	var text []string
-	for _, p := range list[:min(len(list), most)] {
-		text = append(text, fmt.Sprintf("%s (%d)", p.Name, p.PID))
-	}
-	if n := len(list) - most; n > 0 {
-		text = append(text, fmt.Sprintf("%d more", n))
-	}
-	return strings.Join(text, ", ")
 }
 
 // nap is how long nothing is due.
@@ -193,7 +169,7 @@ func (s *supervision) passOn(sig os.Signal, ok bool) {
 // leaseStops follows the keeper.
 func (s *supervision) leaseStops(st stop) {
 	first := s.lost == nil
-	s.lost = st.why
+	s.lost, s.late = st.why, s.clock() >= st.kill
 	switch {
 	case s.warn == 0:
 		s.stop(st.kill)
@@ -224,9 +200,13 @@ func (s *supervision) killIfDue() {
 		return
 	}
 	s.process.signal(syscall.SIGKILL)
-	if !s.killed {
-		s.killed, s.look, s.killedAt = true, lookMin, s.clock()
+	switch {
+	case !s.killed:
+		s.killed, s.look, s.killedAt, s.told = true, lookMin, s.clock(), false
 		s.log.Info("killing the command")
+	case !s.told && s.clock() > s.killedAt+tough:
+		s.told = true
+		s.log.Warn("the command can't be killed, or not yet: waiting for its end", "left", s.process.members())
 	}
 }
 

@@ -55,7 +55,7 @@ func TestLeftovers(t *testing.T) {
 		got    []string
 		said   string
 	}{
-		{Name, 0, 5*sec + settle, nil, "rest (7)"},
+		{Name, 0, 5*sec + settle, nil, "left behind"},
 		{Leave, 0, 5 * sec, nil, ""},
 		{Await, 0, buried, nil, "rest (7)"},
 		{Await, syscall.SIGTERM, buried, []string{"pass terminated 10s"}, "rest (7)"},
@@ -66,6 +66,7 @@ func TestLeftovers(t *testing.T) {
 				var said records
 				w := watching()
 				w.leftovers, w.log, w.fake.tough = tc.policy, said.logger(), true
+				w.onLeft = func(left []Process) { w.log.Warn("left behind", "left", left) }
 				after(5*sec, func() { w.fake.end(Exit{Code: 3}) })
 				after(10*sec, func() {
 					if tc.signal != 0 {

@@ -11,6 +11,9 @@ import (
 // ErrExpiring says that no renewal succeeded in time.
 var ErrExpiring = errors.New("no renewal succeeded in time")
 
+// ErrPaused says that this process went on too late: the guard has acted in its stead.
+var ErrPaused = errors.New("flockd was stopped, or its host, until the lease had run out, and the guard has killed the command")
+
 // lostGrace is the longest grace once the store said that the hold is gone:
 // another may be running already.
 const lostGrace = 2 * time.Second

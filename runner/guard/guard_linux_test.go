@@ -87,7 +87,7 @@ func begin(t *testing.T) *command {
 	stdout.SetReadDeadline(time.Now().Add(patience))
 	var err error
 	c.process, err = os.StartProcess("/bin/sh", []string{"sh", "-c", "setsid sh -c 'echo ready; exec sleep 60' & exec cat"}, &os.ProcAttr{
-		Env: append(os.Environ(), "HELD="+c.tree.ID), Files: []*os.File{in, out, os.Stderr}, Sys: &syscall.SysProcAttr{Setpgid: true},
+		Env: append(os.Environ(), "FLOCKD_HELD="+c.tree.ID), Files: []*os.File{in, out, os.Stderr}, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -374,7 +374,7 @@ func (g *Guard) atWork(t testing.TB) string {
 	until(t, "a guard", func() bool {
 		name, _ := os.ReadFile(proc + "/comm")
 		waiting, _ := os.ReadFile(proc + "/wchan")
-		return string(name) == Name+"\n" && bytes.Contains(waiting, []byte("poll"))
+		return string(name) == title+"\n" && bytes.Contains(waiting, []byte("poll"))
 	})
 	return proc
 }
@@ -490,7 +490,9 @@ func (g *Guard) stop(t testing.TB) {
 	if err := g.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "stopped", func() bool { return statOf(t, g.Process.Pid)[0] == "T" })
+	if err := unix.Waitid(unix.P_PID, g.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // One that goes on has old deadlines to read, more than it reads at once, and goes by

@@ -8,6 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// title is what pkill(1) and killall(1) go by: "pkill -9 flockd" has to spare the
+// guard.
+const title = "lockguard"
+
 // host is what a guard needs of its system.
 type host struct {
 	timer     int // a timerfd, of the clock below; -1: none
@@ -21,8 +25,8 @@ func newHost() *host { return &host{timer: -1} }
 func settle() {
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
 		unix.SIGALRM, unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGVTALRM, unix.SIGXCPU)
-	name := append([]byte(Name), 0)
-	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0) // of its only thread's process
+	name := append([]byte(title), 0)
+	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
 	param := struct{ priority int32 }{1}
 	unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, 0, unix.SCHED_FIFO|unix.SCHED_RESET_ON_FORK, uintptr(unsafe.Pointer(&param)))
 }

@@ -60,7 +60,9 @@ func (g *Guard) Start(key string, folder int) (pid int, err error) {
 		Files: files,
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
-	if err == nil {
+	if err != nil {
+		err = &os.PathError{Op: "exec", Path: self(), Err: err}
+	} else {
 		g.Process, err = os.FindProcess(pid) // our child: it is there
 	}
 	if err != nil {

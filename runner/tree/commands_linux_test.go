@@ -217,6 +217,7 @@ var roles = map[string]func() error{
 	"reuse":     reuse,
 	"headless":  headless,
 	"marks":     inheritMarks,
+	"third":     third,
 	"fallback":  fallback,
 	"unlimited": unlimited,
 }

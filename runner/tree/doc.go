@@ -15,12 +15,14 @@
 // used again stands for nobody. A process whose first thread has ended looks like a
 // zombie in /proc; that is asked of the pidfd as well.
 //
-// Elsewhere there is the process group alone.
+// Elsewhere, and without /proc, there is the process group alone.
 //
 // The package is part of the guard, which is at work before other packages are
 // initialised: it imports little. Its methods are not for concurrent use, but for
 // those of [Family].
 package tree
+
+import "strconv"
 
 // Identity is by what a tree is known in any process. The zero Identity is nobody.
 type Identity struct {
@@ -37,6 +39,8 @@ const GuardName = "flockd-guard"
 
 // Process is one of a tree, for people.
 type Process struct {
-	PID  int
-	Name string // as the kernel shows it: 15 bytes at most
+	PID  int    `json:"pid"`
+	Name string `json:"name"` // as the kernel shows it: 15 bytes at most
 }
+
+func (p Process) String() string { return p.Name + " (" + strconv.Itoa(p.PID) + ")" }

@@ -82,26 +82,28 @@ func (f *Family) orphan(parent int) bool {
 }
 
 // outlived reports whether a child is left that is the tree's. On the way it reaps those
-// that have ended.
+// that have ended; the first process of a container, everybody's.
 func (f *Family) outlived(i Identity) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	left := false
 	for _, pid := range childrenOf(unix.Getpid()) {
-		if pid == f.leader || f.ours[pid] || !(f.adopts && !f.mixed || i.marked(pid)) {
+		if pid == f.leader || f.ours[pid] {
+			continue
+		}
+		its := f.adopts && !f.mixed || i.marked(pid)
+		if !its && unix.Getpid() != 1 {
 			continue
 		}
 		got, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
-		if got != pid && !errors.Is(err, syscall.ECHILD) {
-			left = true
-		}
+		left = left || its && got != pid && !errors.Is(err, syscall.ECHILD)
 	}
 	return left
 }
 
-// Reap reaps the command's orphans that have ended.
+// Reap reaps orphans that have ended.
 func (t *Tree) Reap() {
-	if t.family.adopts {
+	if t.family.adopts || unix.Getpid() == 1 {
 		t.family.outlived(t.Identity)
 	}
 }

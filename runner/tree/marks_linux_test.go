@@ -72,8 +72,10 @@ func TestEveryPlaceOfTheEnvironment(t *testing.T) {
 	var env []string
 	for n := range 700 {
 		ids = append(ids, fmt.Sprintf("id-%04d-of-some-hold-or-other", n))
-		env = append(env, fmt.Sprint("V=", strings.Repeat("x", n%7), ids[n]))
+		env = append(env, "V="+strings.Repeat("v", n%7), "FLOCKD_HELD=outer,"+strings.Repeat("x", n%5)+","+ids[n])
 	}
+	const elsewhere = "id-of-another-hold-somewhere-else"
+	env = append(env, "ID="+elsewhere, "XFLOCKD_HELD="+elsewhere, "FLOCKD_HELDX="+elsewhere, "FLOCKD_HEL="+elsewhere, "=FLOCKD_HELD="+elsewhere, "V=FLOCKD_HELD="+elsewhere)
 	p, err := os.StartProcess("/bin/sleep", []string{"sleep", "60"}, &os.ProcAttr{Env: env})
 	if err != nil {
 		t.Fatal(err)
@@ -81,18 +83,24 @@ func TestEveryPlaceOfTheEnvironment(t *testing.T) {
 	defer func() { p.Kill(); p.Wait() }()
 	until(t, "its environment", func() bool { return len(read(of(p.Pid, "environ"), make([]byte, 1))) == 1 })
 	for _, id := range ids {
-		if !environHas(p.Pid, id) {
+		if !holds(p.Pid, id) {
 			t.Errorf("%s isn't found", id)
 		}
 	}
-	for _, id := range []string{"id-9999-of-some-hold-or-other", ids[699] + "x", "y" + ids[0]} {
-		if environHas(p.Pid, id) {
+	for _, id := range []string{"id-9999-of-some-hold-or-other", ids[699] + "x", "y" + ids[0], elsewhere} {
+		if holds(p.Pid, id) {
 			t.Errorf("%s is found", id)
 		}
 	}
-	if environHas(1<<22+1, ids[0]) {
+	if holds(1<<22+1, ids[0]) {
 		t.Error("nobody has an environment")
 	}
+}
+
+// limitOf is the soft limit.
+func limitOf(pid int) uint64 {
+	soft, _ := limitsOf(pid)
+	return soft
 }
 
 func TestLimitOf(t *testing.T) {
@@ -124,7 +132,7 @@ func TestNewLimitsDiffer(t *testing.T) {
 func TestOurOwnLimitIsRestored(t *testing.T) {
 	before := locksLimit(t)
 	defer unix.Setrlimit(rlimitLocks, &before)
-	outer := unix.Rlimit{Cur: newLimit(), Max: unix.RLIM_INFINITY} // we are of a tree ourselves
+	outer := unix.Rlimit{Cur: 10, Max: unix.RLIM_INFINITY}
 	if err := unix.Setrlimit(rlimitLocks, &outer); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +179,48 @@ func inheritMarks() error {
 	if got := []uint64{limitOf(command), limitOf(guard), limitOf(os.Getpid())}; got[0] != inner || got[1] != 0 || got[2] != outer {
 		return fmt.Errorf("limits %v, want %d, 0, %d", got, inner, outer)
 	}
+	for _, limit := range []uint64{inner, outer} {
+		if !(Identity{Limit: limit}).marked(command) || (Identity{Limit: limit}).marked(guard) {
+			return fmt.Errorf("%d of %d and %d: not the command, or the guard as well", limit, inner, outer)
+		}
+	}
 	return nil
+}
+
+func TestMarksOfTheOutermost(t *testing.T) { inRole(t, "third") }
+
+// third is a flockd inside of two others, as a user who may raise no limit.
+func third() error {
+	outer, middle := newLimit(), uint64(0)
+	for middle = newLimit(); middle > outer; middle = newLimit() {
+	}
+	if err := errors.Join(unix.Setrlimit(rlimitLocks, &unix.Rlimit{Cur: middle, Max: outer}), becomeNobody()); err != nil {
+		return err
+	}
+	inner := newLimit()
+	if inner == 0 || inner >= outer {
+		return fmt.Errorf("a mark of %d below %d", inner, outer)
+	}
+	pid := 0
+	err := limited(inner, func() (err error) {
+		pid, err = syscall.ForkExec("/bin/sleep", []string{"sleep", "60"}, &syscall.ProcAttr{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer syscall.Kill(pid, syscall.SIGKILL)
+	soft, hard := limitsOf(pid)
+	if own, _ := limitsOf(os.Getpid()); soft != inner || hard != outer || own != middle {
+		return fmt.Errorf("limits %d and %d, and %d of ours", soft, hard, own)
+	}
+	return nil
+}
+
+// becomeNobody gives up root's rights.
+func becomeNobody() error {
+	const nobody = 65534
+	return syscall.Setresuid(nobody, nobody, nobody)
 }
 
 func TestWithoutTheLimitMark(t *testing.T) { inRole(t, "unlimited") }

@@ -42,6 +42,14 @@ func open(path string, flags int) (fd int, err error) {
 	}
 }
 
+// hasProc reports whether /proc is there, and its numbers are those of our own pid
+// namespace. Without it nothing is known of other processes.
+func hasProc() bool {
+	var buf [16]byte
+	n, err := unix.Readlink("/proc/self", buf[:])
+	return err == nil && string(buf[:n]) == strconv.Itoa(unix.Getpid())
+}
+
 func of(pid int, file string) string { return "/proc/" + strconv.Itoa(pid) + "/" + file }
 
 // stat is what /proc/PID/stat says of a process.

@@ -17,6 +17,9 @@ type found struct {
 // those can be told by them that are only of their descent, and their number can't be
 // used again meanwhile.
 func (t *Tree) scan(f func(found) bool) (whole bool) {
+	if !hasProc() {
+		return true // nothing is known, nor will be
+	}
 	s := search{tree: t, self: unix.Getpid(), parent: unix.Getppid(), kin: map[int]int{}}
 	unix.Getrlimit(unix.RLIMIT_NOFILE, &s.files)
 	defer s.close()

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"slices"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -23,10 +24,13 @@ const shortestID = 32
 // New prepares a tree whose first process this process will start. An ID that is no
 // random one isn't looked for. A leaf is made where that is possible.
 func New(id string) *Tree {
-	if len(id) < shortestID {
-		id = ""
+	t := &Tree{leaf: newLeaf(), leader: -1}
+	if hasProc() {
+		t.Limit = newLimit()
+		if len(id) >= shortestID {
+			t.ID = id
+		}
 	}
-	t := &Tree{Identity: Identity{ID: id, Limit: newLimit()}, leaf: newLeaf(), leader: -1}
 	t.family = newFamily(t.leaf == nil)
 	return t
 }
@@ -113,13 +117,22 @@ func (t *Tree) Family() *Family { return t.family }
 
 // Containment says by what the tree is held, for people.
 func (t *Tree) Containment() string {
-	switch {
-	case t.leaf != nil:
+	if t.leaf != nil {
 		return "cgroup " + t.leaf.path
-	case t.Leads:
-		return "process group, marks"
 	}
-	return "marks"
+	var by []string
+	if t.Leads {
+		by = append(by, "process group")
+	}
+	switch {
+	case t.Limit != 0:
+		by = append(by, "marks")
+	case t.ID != "": // a hard limit keeps us from setting the other mark
+		by = append(by, "environment")
+	case !t.Leads:
+		by = append(by, "first process")
+	}
+	return strings.Join(by, ", ")
 }
 
 // Signal sends sig to every process of the tree that there was when it began. KILL
