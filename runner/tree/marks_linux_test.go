@@ -171,7 +171,7 @@ func inheritMarks() error {
 			return *pid, err
 		}
 	}
-	if err := errors.Join(f.start(inner, start(&command), new(int)), f.Start(start(&guard))); err != nil {
+	if err := errors.Join(f.Start(start(&guard)), f.start(inner, start(&command), new(int))); err != nil {
 		return err
 	}
 	defer syscall.Kill(command, syscall.SIGKILL)
