@@ -127,8 +127,8 @@ func (s *settings) register(set *pflag.FlagSet) {
 	add(groupCommand, "warn-signal", "", s.warnSignal, "what --on-lost warn sends to the command")
 	add(groupCommand, "grace", "", s.grace, "time between TERM and KILL").
 		Annotations[byDefault] = []string{"10s, less where the TTL leaves less"}
-	add(groupCommand, "leftovers", "", s.leftovers, "what to do with processes that outlive a command which ended by itself: leave them without a word, wait for them under the lock, or kill them").
-		Annotations[byDefault] = []string{"leave, and name them in a warning"}
+	add(groupCommand, "leftovers", "", s.leftovers, "what becomes of processes that outlive a command which ended by itself: leave says nothing of them, wait keeps the lock until they have ended, kill stops them").
+		Annotations[byDefault] = []string{"they are left, and named in a warning"}
 
 	add(groupOutcome, "exit", "", s.exits, "exit with N on skipped, done, lost, unavailable or max-runtime; may be repeated")
 	add(groupOutcome, "conflict-exit-code", "E", skippedCode{s.exits}, "the same as --exit skipped=N").
