@@ -49,6 +49,7 @@ func startChild(l launch) (process, error) {
 // else it leads one of its own. The terminal is closed by reap, or at once if the
 // start fails.
 func start(l launch, tty int) (*child, error) {
+	findPidfds() // or what that starts would count among our children
 	ch := &child{tree: tree.New(l.id), tty: tty, chld: make(chan os.Signal, 1), reaped: make(chan struct{})}
 	signal.Notify(ch.chld, syscall.SIGCHLD) // before the start, so that none is missed
 	l.guard.watch(ch.tree)

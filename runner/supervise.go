@@ -80,6 +80,9 @@ func (s *supervision) watch(ctx context.Context) Exit {
 		case st := <-s.stops:
 			s.leaseStops(st)
 		case <-limit:
+			if s.ended != 0 && s.stopping {
+				continue // the command wasn't too long, and those that it left are stopped already
+			}
 			s.tooLong = true
 			s.stop(s.clock() + s.killAfter)
 			s.log.Warn("the command runs for too long: stopping it", "limit", s.maxRuntime)

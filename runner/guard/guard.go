@@ -95,20 +95,22 @@ func (w *watch) hear() {
 		return
 	}
 	w.unread = append(w.unread, buf[:n]...)
+	rest := w.unread
 	for {
-		kind, body, rest, ok := cut(w.unread)
+		kind, body, after, ok := cut(rest)
 		if !ok {
-			return
+			break
 		}
 		w.follow(kind, body)
-		w.unread = rest
+		rest = after
 	}
+	w.unread = w.unread[:copy(w.unread, rest)] // in its place: nothing is collected here
 }
 
 func (w *watch) follow(kind byte, body []byte) {
 	switch kind {
 	case kindOrders:
-		if o, err := decode(body); err == nil {
+		if o, err := decode(body, w.orders); err == nil {
 			w.orders = o
 			if o.Over {
 				w.tree.Abandon()

@@ -67,10 +67,15 @@ func flag(b bool) uint64 {
 
 var errOrders = errors.New("orders that can't be read")
 
-func decode(body []byte) (o Orders, err error) {
+// decode reads orders. An ID that was in those before isn't allocated again.
+func decode(body []byte, before Orders) (o Orders, err error) {
 	var n [7]uint64
 	if len(body) < 8*len(n) {
 		return o, errOrders
+	}
+	id := before.Tree.ID
+	if text := body[8*len(n):]; string(text) != id {
+		id = string(text)
 	}
 	for i := range n {
 		n[i] = binary.LittleEndian.Uint64(body[8*i:])
@@ -79,6 +84,6 @@ func decode(body []byte) (o Orders, err error) {
 		Kill:      time.Duration(n[0]),
 		Monotonic: n[1] == 1,
 		Over:      n[6] == 1,
-		Tree:      tree.Identity{Limit: n[2], Leader: int(n[3]), Born: n[4], Leads: n[5] == 1, ID: string(body[8*len(n):])},
+		Tree:      tree.Identity{Limit: n[2], Leader: int(n[3]), Born: n[4], Leads: n[5] == 1, ID: id},
 	}, nil
 }

@@ -17,10 +17,10 @@ func TestOrders(t *testing.T) {
 		{Kill: 1<<62 + 3, Tree: tree.Identity{ID: "ä\x00b", Limit: 1<<64 - 1, Leader: 1 << 22, Born: 1<<64 - 2, Leads: true}},
 	} {
 		body := want.encode()
-		if got, err := decode(body); err != nil || got != want {
+		if got, err := decode(body, Orders{}); err != nil || got != want {
 			t.Errorf("%+v became %+v, %v", want, got, err)
 		}
-		if _, err := decode(body[:47]); err == nil {
+		if _, err := decode(body[:47], Orders{}); err == nil {
 			t.Error("half of it is taken")
 		}
 	}

@@ -30,9 +30,12 @@ func New(o Orders, legacy []byte) (*Guard, error) {
 	}
 	g := &Guard{pipe: write, hears: read}
 	if len(legacy) > 0 {
-		err = g.write(message(kindLegacy, legacy))
+		err = g.write(message(kindLegacy, legacy)) // into the pipe, of 64 KiB: more is no key, note and URL
 	}
-	if err = errors.Join(err, g.Tell(o)); err != nil {
+	if err == nil {
+		err = g.Tell(o)
+	}
+	if err != nil {
 		g.drop()
 		return nil, err
 	}

@@ -12,7 +12,8 @@
 //
 // A process is signalled through a pidfd only, after it was found of the tree while
 // the pidfd was open, or as a group whose leader isn't reaped. So a number that was
-// used again stands for nobody. A process whose first thread has ended looks like a
+// used again stands for nobody; only where there are no pidfds (before Linux 5.3) the
+// number has to do, right after a look at it. A process whose first thread has ended looks like a
 // zombie in /proc; that is asked of the pidfd as well.
 //
 // Elsewhere, and without /proc, there is the process group alone.

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"bytes"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -10,6 +11,16 @@ import (
 type found struct {
 	stat
 	pid, pidfd int
+}
+
+// send signals the process. Without a pidfd the time between a last look and the
+// signal is all in which the number might be used again.
+func (f found) send(sig syscall.Signal) {
+	if f.pidfd >= 0 {
+		unix.PidfdSendSignal(f.pidfd, sig, nil, 0)
+	} else if s, ok := statOf(f.pid); ok && s.born == f.born {
+		syscall.Kill(f.pid, sig)
+	}
 }
 
 // scan calls f with each process of the tree, until f returns false. It reports whether
@@ -98,7 +109,7 @@ func (s *search) look(pid int) (f found, ok, sure bool) {
 		switch err {
 		case nil:
 		case unix.ENOSYS, unix.EPERM:
-			// Before Linux 5.3, or forbidden: it can be seen, and not be signalled.
+			// Before Linux 5.3, or forbidden: there is no better way than by number.
 			return found{st, pid, -1}, !st.dead(), true
 		default:
 			return found{}, false, err == unix.ESRCH

@@ -154,7 +154,7 @@ func (t *Tree) Signal(sig syscall.Signal) {
 		if sig != syscall.SIGKILL && (t.reached(f.pid) || t.leaf != nil && t.leaf.has(f.pid)) {
 			return true
 		}
-		unix.PidfdSendSignal(f.pidfd, sig, nil, 0)
+		f.send(sig)
 		return true
 	})
 }
