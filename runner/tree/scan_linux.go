@@ -28,8 +28,8 @@ func (f found) send(sig syscall.Signal) {
 // those can be told by them that are only of their descent, and their number can't be
 // used again meanwhile.
 func (t *Tree) scan(f func(found) bool) (whole bool) {
-	if !hasProc() {
-		return true // nothing is known, nor will be
+	if t.Identity == (Identity{}) || !hasProc() {
+		return true // nobody, or nothing is known, nor will be
 	}
 	s := search{tree: t, self: unix.Getpid(), parent: unix.Getppid(), kin: map[int]int{}}
 	unix.Getrlimit(unix.RLIMIT_NOFILE, &s.files)
