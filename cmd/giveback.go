@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -57,11 +58,17 @@ func (l *legacy) release() (last *backends.Run, err error) {
 	if !errors.Is(err, backends.ErrLost) {
 		return nil, err
 	}
-	if status, err := store.Inspect(ctx, lease.Key); err == nil && status.Last != nil && status.Last.Token == lease.Token {
+	ctx, cancel := context.WithTimeout(ctx, inspectAtMost)
+	defer cancel()
+	status, err := store.Inspect(ctx, lease.Key)
+	if err == nil && status.Last != nil && status.Last.Token == lease.Token && status.Last.Class != string(classKilled) {
 		last = status.Last
 	}
 	return last, nil
 }
+
+// inspectAtMost is how long the result file waits for the store's word.
+const inspectAtMost = 5 * time.Second
 
 // storeOfHold has a hold of ours even where it isn't open yet.
 type storeOfHold struct{ *opening }

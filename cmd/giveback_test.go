@@ -126,6 +126,37 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
+// A flockd that was killed between its release and the result file has a run that
+// the store knows of.
+func TestGiveBackBehindTheRelease(t *testing.T) {
+	for _, tc := range []struct {
+		outcome backends.Outcome
+		exit    int // -1: none
+	}{
+		{backends.Outcome{Class: "finished", Exit: 3}, 3},
+		{backends.Outcome{Class: "killed"}, -1}, // by a give-back that was itself killed
+	} {
+		t.Run(tc.outcome.Class, func(t *testing.T) {
+			result := filepath.Join(t.TempDir(), "result")
+			k := newKilled(t, result)
+			if err := k.store.Release(t.Context(), "k", k.lease.ID, tc.outcome); err != nil {
+				t.Fatal(err)
+			}
+			if code := giveBackCode(t, k.legacy(k.store, k.lease)); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+			r, _ := lastLine(t, result)
+			exit := -1
+			if r.ExitCode != nil {
+				exit = *r.ExitCode
+			}
+			if string(r.Class) != tc.outcome.Class || exit != tc.exit || r.Ended.IsZero() {
+				t.Errorf("%+v, exit code %d", r, exit)
+			}
+		})
+	}
+}
+
 // TestGiveBackOfUnlocked: there is no key, so only the result file is completed.
 func TestGiveBackOfUnlocked(t *testing.T) {
 	result := filepath.Join(t.TempDir(), "result")

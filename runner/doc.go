@@ -47,6 +47,7 @@
 // clock and the start, and goes on after the deadline, starts a command that is killed as
 // soon as the guard hears of it. A process of another user may not be killed, and one in
 // an uninterruptible sleep dies late: the lease is renewed until then where the store
-// lets us. What is left of a tree is read from /proc; where that can't be read, a tree
-// that was told to stop is never taken for gone.
+// lets us. What is left of a tree is read from /proc; while that can't be read, a tree
+// that was told to stop is not taken for gone. A host without /proc has the process
+// group alone.
 package runner

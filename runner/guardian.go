@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -32,7 +33,7 @@ type guardian struct {
 	mu     sync.Mutex
 	orders guard.Orders
 	told   time.Duration // the deadline that the guard goes by
-	acted  bool          // an earlier one had passed before it was replaced
+	acted  bool          // an earlier deadline had passed before the guard was told a new one
 	news   chan struct{} // the orders have changed; holds one
 
 	tree    *tree.Tree
@@ -91,13 +92,18 @@ func (g *guardian) watch(t *tree.Tree) {
 	go g.keep()
 }
 
-// latest are the orders as they are about to be told.
 func (g *guardian) latest() guard.Orders {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.acted = g.acted || g.clock() >= g.told
-	g.told = g.orders.Kill
 	return g.orders
+}
+
+// goesBy says that the guard goes by these orders from now on, if not before.
+func (g *guardian) goesBy(o guard.Orders) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.acted = g.acted || g.clock() >= g.told
+	g.told = o.Kill
 }
 
 // late reports whether a deadline has passed that the guard went by: a command that
@@ -115,8 +121,8 @@ func (g *guardian) late() bool {
 // start starts a guard with the latest orders.
 func (g *guardian) start() {
 	g.gone = make(chan struct{})
-	family := g.tree.Family()
-	made, err := guard.New(g.latest(), g.legacy)
+	family, orders := g.tree.Family(), g.latest()
+	made, err := guard.New(orders, g.legacy)
 	if err == nil {
 		err = family.Start(func() (pid int, err error) { return made.Start(g.key, g.tree.Folder()) })
 	}
@@ -126,6 +132,7 @@ func (g *guardian) start() {
 		g.miss(err)
 		return
 	}
+	g.goesBy(orders)
 	if g.guard = made; g.missing {
 		g.missing = false
 		g.log.Info("there is a guard again", "key", g.key)
@@ -154,11 +161,12 @@ func (g *guardian) keep() {
 		case <-g.news:
 			g.tell()
 		case <-g.gone:
-			if time.Since(began) > replaceMax {
-				pause = replaceMin
+			level := slog.LevelDebug // it ends as soon as it is started, and that has been said
+			if time.Since(began) > replaceMax || pause == replaceMin {
+				pause, level = replaceMin, slog.LevelWarn
 			}
 			if g.guard != nil {
-				g.log.Warn("the guard has ended, or was stopped: starting another", "key", g.key)
+				g.log.Log(context.Background(), level, "the guard has ended, or was stopped: starting another", "key", g.key)
 				g.guard.End()
 			}
 			if !g.waits(pause) {
@@ -185,10 +193,14 @@ func (g *guardian) waits(d time.Duration) bool {
 }
 
 func (g *guardian) tell() {
+	if g.guard == nil {
+		return
+	}
 	orders := g.latest()
-	if g.guard != nil && g.guard.Tell(orders) != nil {
+	if g.guard.Tell(orders) != nil {
 		g.guard.End() // it is dead, or stopped: its end comes through gone
 	}
+	g.goesBy(orders)
 }
 
 // part lets the guard go.

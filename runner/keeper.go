@@ -148,8 +148,8 @@ func (k *keeper) loop(ctx context.Context) {
 		t, now := k.read(), k.clock() // nobody else writes it
 		switch s := t.decide(now); s.do {
 		case tell:
-			k.guard.deadline(s.stop.kill)
 			k.stops <- stop{s.stop.kill, k.lost(s.stop.why)}
+			k.guard.deadline(s.stop.kill)
 			k.write(t.passedOn(now))
 		case renew:
 			k.ask(ctx, now)

@@ -29,7 +29,8 @@ const (
 )
 
 // Leftovers says what becomes of the processes that outlive a command which ended
-// by itself. After a loss, after MaxRuntime and after flockd's death all are killed.
+// by itself. After a loss, after MaxRuntime and, unless OnLost is Warn, after our own
+// death all are killed.
 type Leftovers string
 
 const (

@@ -160,16 +160,24 @@ func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Res
 	s := r.supervision(p, k)
 	exit := s.watch(ctx)
 	r.guard.over()
-	switch {
-	case k == nil:
-	case r.guard.late() && (s.lost == nil || s.late):
-		// After a pause the command's end may be seen before the lease's; and where a
-		// renewal has succeeded meanwhile, the guard has acted all the same.
-		s.lost = k.lost(ErrPaused)
-	case s.lost == nil:
-		s.lost = k.standing()
+	if k != nil {
+		s.lost = r.verdict(k, s.lost)
 	}
 	return s.result(exit)
+}
+
+// verdict says why the lease was lost, or nil: it stood until the command had ended.
+// lost is what the keeper has told by then. After a pause the command's end may be seen
+// before that; and where a renewal has succeeded meanwhile, the guard has acted all
+// the same.
+func (r *run) verdict(k *keeper, lost error) error {
+	if lost == nil {
+		lost = k.standing()
+	}
+	if r.guard.late() && (lost == nil || errors.Unwrap(lost) == ErrExpiring) { // no renewal had failed
+		return k.lost(ErrPaused)
+	}
+	return lost
 }
 
 func (r *run) supervision(p process, k *keeper) *supervision {

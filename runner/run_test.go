@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"slices"
@@ -544,4 +545,43 @@ type blind struct{ *faulty }
 
 func (blind) Inspect(context.Context, string) (backends.Status, error) {
 	return backends.Status{}, errors.New("timeout")
+}
+
+// What a user is told of a loss: the store's word, or that flockd went on too late.
+func TestVerdict(t *testing.T) {
+	refused := errors.New("connection refused")
+	for _, tc := range []struct {
+		name string
+		late bool  // a deadline has passed that the guard went by
+		told error // by the keeper
+		want error // nil: it stood
+	}{
+		{"all is well", false, nil, nil},
+		{"renewed when it went on", true, nil, ErrPaused},
+		{"went on too late", true, ErrExpiring, ErrPaused},
+		{"a store that is down, and no grace", true, fmt.Errorf("%w: %w", ErrExpiring, refused), refused},
+		{"the hold is gone, and no grace", true, backends.ErrLost, backends.ErrLost},
+		{"a store that is down", false, fmt.Errorf("%w: %w", ErrExpiring, refused), refused},
+	} {
+		timing, err := NewTiming(time.Minute, DefaultGrace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := func() time.Duration { return sec }
+		r := &run{guard: newGuardian("k", backends.Boottime, nil, quiet)}
+		r.guard.clock = now
+		if tc.late {
+			r.guard.told = sec
+		}
+		k := &keeper{clock: now, term: term{timing: timing}.renewed(0, 0)}
+		var lost error
+		if tc.told != nil {
+			lost = k.lost(tc.told)
+		}
+		got := r.verdict(k, lost)
+		var named *LostError
+		if !errors.Is(got, tc.want) || got != nil && !errors.As(got, &named) || tc.want != ErrPaused && errors.Is(got, ErrPaused) {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
+	}
 }

@@ -61,7 +61,6 @@ type supervision struct {
 	ended    time.Duration // when the first process was seen to have ended; 0: not yet
 	told     bool          // who is left has been named
 	lost     error         // why the lease made it stop
-	late     bool          // and it heard of that behind the time
 	tooLong  bool          // maxRuntime made it stop
 	canceled error         // the context made it stop
 }
@@ -172,7 +171,7 @@ func (s *supervision) passOn(sig os.Signal, ok bool) {
 // leaseStops follows the keeper.
 func (s *supervision) leaseStops(st stop) {
 	first := s.lost == nil
-	s.lost, s.late = st.why, s.clock() >= st.kill
+	s.lost = st.why
 	switch {
 	case s.warn == 0:
 		s.stop(st.kill)

@@ -11,8 +11,8 @@ import (
 // ErrExpiring says that no renewal succeeded in time.
 var ErrExpiring = errors.New("no renewal succeeded in time")
 
-// ErrPaused says that this process went on too late: the guard has acted in its stead.
-var ErrPaused = errors.New("flockd was stopped, or its host, until the lease had run out, and the guard has killed the command")
+// ErrPaused says that this process went on too late, without a failure of the store's.
+var ErrPaused = errors.New("flockd, or its host, was stopped until the lease had run out")
 
 // lostGrace is the longest grace once the store said that the hold is gone:
 // another may be running already.

@@ -7,11 +7,11 @@
 // it imports is initialised before it, and with fmt would be most of the program.
 //
 // It hears of its flockd through a pipe alone. An [Orders] comes with each change, the
-// deadline among them; the pipe's end is flockd's death. It holds the
-// pipe and the leaf's folder, nothing else of ours and nothing of the caller's: it has
-// a session of its own, an empty environment, and is deaf to every signal that it can
-// be. Where it is allowed to it runs before others (SCHED_FIFO): on a host with 64 busy
-// processes it would be 100 to 400 ms late without.
+// deadline among them; the pipe's end is flockd's death. It holds the pipe and the leaf's
+// folder, nothing else of ours and nothing of the caller's: it has a session of its own,
+// no environment but settings of Go's, and is deaf to the signals that people and
+// terminals send. Where it is allowed to it runs before others (SCHED_FIFO): on a host
+// with 64 busy processes it would be 100 to 400 ms late without.
 package guard
 
 import "flockd/runner/tree"

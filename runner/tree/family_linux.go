@@ -11,11 +11,16 @@ import (
 // Family are the children of this process: the command, others that we start, and
 // where it adopts, those of the command's that lost their parents.
 type Family struct {
-	mu     sync.Mutex // held over each start: who isn't known after it is nobody's
-	ours   map[int]bool
-	leader int
-	adopts bool // orphans of the command become our children
-	mixed  bool // others may become our children as well: only marks tell
+	births sync.Mutex // held over each start
+
+	// mu isn't: a start may take its time, with a slow disk or no memory, and nobody who
+	// has a command to kill may wait for it.
+	mu       sync.Mutex
+	ours     map[int]bool
+	leader   int
+	starting bool // there may be a child that isn't known yet
+	adopts   bool // orphans of the command become our children
+	mixed    bool // others may become our children as well: only marks tell
 }
 
 // newFamily adopts, or not, what descends from us.
@@ -38,28 +43,43 @@ func (f *Family) adopt() {
 }
 
 // start starts the command, with its mark.
-func (f *Family) start(limit uint64, start func() (int, error), pid *int) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return limited(limit, func() (err error) {
-		*pid, err = start()
-		f.leader = *pid
+func (f *Family) start(limit uint64, start func() (pid int, err error)) (pid int, err error) {
+	f.births.Lock()
+	defer f.births.Unlock()
+	if limit == 0 {
+		return f.bear(start, func(pid int) { f.leader = pid })
+	}
+	err = limited(limit, func() error {
+		pid, err = f.bear(start, func(pid int) { f.leader = pid })
 		return err
 	})
+	return pid, err
 }
 
 // Start starts a process that belongs to no command. It is never taken for a
 // left-over, nor reaped here, before Forget.
 func (f *Family) Start(start func() (pid int, err error)) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.births.Lock()
+	defer f.births.Unlock()
 	return limited(0, func() error {
-		pid, err := start()
-		if err == nil {
-			f.ours[pid] = true
-		}
+		_, err := f.bear(start, func(pid int) { f.ours[pid] = true })
 		return err
 	})
+}
+
+// bear starts a process, and has it noted before anybody may ask whose it is.
+func (f *Family) bear(start func() (pid int, err error), note func(pid int)) (pid int, err error) {
+	f.mu.Lock()
+	f.starting = true
+	f.mu.Unlock()
+	pid, err = start()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.starting = false
+	if err == nil {
+		note(pid)
+	}
+	return pid, err
 }
 
 // Forget says that a process of Start's was reaped.
@@ -78,7 +98,9 @@ func (f *Family) has(pid int) bool {
 
 // orphan reports whether a child of parent is the command's for that alone.
 func (f *Family) orphan(parent int) bool {
-	return f.adopts && !f.mixed && parent == unix.Getpid()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.adopts && !f.mixed && !f.starting && parent == unix.Getpid()
 }
 
 // outlived reports whether a child is left that is the tree's. On the way it reaps those
@@ -86,6 +108,9 @@ func (f *Family) orphan(parent int) bool {
 func (f *Family) outlived(i Identity) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.starting {
+		return true // not known yet
+	}
 	left := false
 	for _, pid := range childrenOf(unix.Getpid()) {
 		if pid == f.leader || f.ours[pid] {

@@ -171,7 +171,7 @@ func inheritMarks() error {
 			return *pid, err
 		}
 	}
-	if err := errors.Join(f.Start(start(&guard)), f.start(inner, start(&command), new(int))); err != nil {
+	if err := errors.Join(f.Start(start(&guard)), startError(f.start(inner, start(&command)))); err != nil {
 		return err
 	}
 	defer syscall.Kill(command, syscall.SIGKILL)
@@ -216,6 +216,8 @@ func third() error {
 	}
 	return nil
 }
+
+func startError(_ int, err error) error { return err }
 
 // becomeNobody gives up root's rights.
 func becomeNobody() error {

@@ -96,14 +96,15 @@ func (t *Tree) Start(attr *syscall.SysProcAttr, f func() (pid int, err error)) e
 	if t.leaf != nil {
 		attr.UseCgroupFD, attr.CgroupFD = true, t.leaf.fd
 	}
-	err := t.family.start(t.Limit, f, &t.Leader)
+	var err error
+	t.Leader, err = t.family.start(t.Limit, f)
 	if err != nil && t.leaf != nil {
 		// The kernel says why a cgroup can't be entered in the words that it has for
 		// files; a true fault of the file comes again.
 		attr.UseCgroupFD = false
 		t.dropLeaf()
 		t.family.adopt()
-		err = t.family.start(t.Limit, f, &t.Leader)
+		t.Leader, err = t.family.start(t.Limit, f)
 	}
 	if err == nil {
 		s, _ := statOf(t.Leader) // not yet reaped
@@ -214,8 +215,8 @@ func (t *Tree) dropLeaf() {
 		return
 	}
 	if t.family != nil {
-		t.family.mu.Lock() // a guard may be starting, and inherit it
-		defer t.family.mu.Unlock()
+		t.family.births.Lock() // a guard may be starting, and inherit it
+		defer t.family.births.Unlock()
 		t.leaf.leave()
 	}
 	t.leaf.remove()
