@@ -45,14 +45,12 @@ func startChild(l launch) (process, error) {
 	return ch, nil
 }
 
-// start starts the guard, and then the command. With a terminal that stays in our group,
-// else it leads one of its own. The terminal is closed by reap, or at once if the
-// start fails.
+// start starts the command. With a terminal that stays in our group, else it leads one
+// of its own. The terminal is closed by reap, or at once if the start fails; the tree
+// is the caller's.
 func start(l launch, tty int) (*child, error) {
-	findPidfds() // or what that starts would count among our children
-	ch := &child{tree: tree.New(l.id), tty: tty, chld: make(chan os.Signal, 1), reaped: make(chan struct{})}
+	ch := &child{tree: l.tree, tty: tty, chld: make(chan os.Signal, 1), reaped: make(chan struct{})}
 	signal.Notify(ch.chld, syscall.SIGCHLD) // before the start, so that none is missed
-	l.guard.watch(ch.tree)
 	if err := ch.fork(l); err != nil {
 		ch.letGo()
 		return nil, err
@@ -84,7 +82,6 @@ func (ch *child) begin(l launch, sys *syscall.SysProcAttr) error {
 func (ch *child) letGo() {
 	signal.Stop(ch.chld)
 	close(ch.reaped)
-	ch.tree.Close()
 	if ch.tty != noTerminal {
 		unix.Close(ch.tty)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"flockd/backends"
 	"flockd/backends/mem"
+	"flockd/runner/tree"
 )
 
 // shell is a command that reports line by line what it does.
@@ -69,10 +70,17 @@ func (s *shell) silent(t *testing.T) {
 	}
 }
 
+// planted is a tree for a command, without a guard.
+func planted(t *testing.T) *tree.Tree {
+	tr := plant(backends.NewID(), nil)
+	t.Cleanup(tr.Close)
+	return tr
+}
+
 // startShell starts it in a group of its own, whatever terminal the test has.
 func startShell(t *testing.T, s *shell) *child {
 	t.Helper()
-	ch, err := start(launch{Command: s.Command, env: s.Env, id: backends.NewID()}, noTerminal)
+	ch, err := start(launch{Command: s.Command, env: s.Env, tree: planted(t)}, noTerminal)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +123,7 @@ func TestCommandsThatCannotStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]error{"/no/such/thing": fs.ErrNotExist, text: fs.ErrPermission, "/": fs.ErrPermission} {
-		if _, err := start(launch{Command: Command{Path: path, Args: []string{"x"}}}, noTerminal); !errors.Is(err, want) {
+		if _, err := start(launch{Command: Command{Path: path, Args: []string{"x"}}, tree: planted(t)}, noTerminal); !errors.Is(err, want) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -219,7 +227,7 @@ func TestDescentIsKilledWithoutTheGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ch, err := start(launch{Command: s.Command, env: s.Env}, null) // a terminal whose foreground nobody is
+	ch, err := start(launch{Command: s.Command, env: s.Env, tree: planted(t)}, null) // a terminal whose foreground nobody is
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,6 @@ func keep(ctx context.Context, k *keeper, timing Timing, sent time.Duration) (en
 	k.stops, k.hints = make(chan stop, 2), make(chan struct{})
 	k.ttl = k.lease.TTL
 	k.term = term{timing: timing}.renewed(sent, rand.Float64())
-	k.guard.deadline(sent + timing.Kill)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flockd/backends"
+	"flockd/runner/tree"
 )
 
 // Run takes a hold, runs the command under it and gives it back. When it returns
@@ -16,7 +17,7 @@ import (
 // process of it that can be reached. The end of ctx is a wish to stop.
 func Run(ctx context.Context, o Options) Result {
 	clock := o.Backend.Traits().Clock
-	r := &run{o: o.withDefaults(), clock: clockOf(clock), tick: tickOf(clock), start: startChild}
+	r := &run{o: o.withDefaults(), clock: clockOf(clock), tick: tickOf(clock), plant: plant, start: startChild}
 	res := r.run(ctx)
 	if o.OnEnd != nil {
 		o.OnEnd(res)
@@ -42,15 +43,17 @@ type run struct {
 	o     *Options
 	clock func() time.Duration
 	tick  time.Duration
+	plant func(id string, g *guardian) *tree.Tree
 	start func(launch) (process, error)
-	guard *guardian // of the command; nil: there is none
+	tree  *tree.Tree // of the command
+	guard *guardian  // over it; nil: there is none
 }
 
 // launch is the start of a command.
 type launch struct {
 	Command
 	env   []string
-	id    string    // that env holds; empty: none
+	tree  *tree.Tree
 	guard *guardian // nil: the command is to outlive us
 }
 
@@ -70,12 +73,13 @@ func (r *run) run(ctx context.Context) Result {
 func (r *run) locked(ctx context.Context, g grant) Result {
 	r.o.Log.Debug("granted", "key", g.lease.Key, "token", g.lease.Token, "ttl", g.lease.TTL)
 	r.reportTTL(g.lease)
-	r.guard = r.newGuard(g.lease)
+	r.prepare(g.lease, g.sent+g.timing.Kill)
 	k := &keeper{
 		backend: r.o.Backend, lease: g.lease, grace: r.o.Grace, clock: r.clock, tick: r.tick, log: r.o.Log, guard: r.guard,
 	}
 	end := keep(ctx, k, g.timing, g.sent)
 	res := r.underLease(ctx, k)
+	r.tree.Close()
 	res.Lease = g.lease
 	if succeeded(res) {
 		if err := r.record(ctx, k); err != nil {
@@ -86,8 +90,24 @@ func (r *run) locked(ctx context.Context, g grant) Result {
 	return r.release(ctx, k, res)
 }
 
-// newGuard prepares a guard over the command under lease, which is zero where it runs
-// unlocked; nil: a command that outlives its lease may outlive us as well.
+// prepare makes ready what holds the command under lease, which is zero where it runs
+// unlocked, and starts the guard, with its first deadline. From here on somebody gives
+// the key back, whatever happens to us.
+func (r *run) prepare(lease backends.Lease, kill time.Duration) {
+	r.guard = r.newGuard(lease)
+	r.guard.deadline(kill)
+	r.tree = r.plant(lease.ID, r.guard)
+}
+
+func plant(id string, g *guardian) *tree.Tree {
+	findPidfds() // or what that starts would count among our children
+	t := tree.New(id)
+	g.watch(t)
+	return t
+}
+
+// newGuard prepares a guard; nil: a command that outlives its lease may outlive us as
+// well.
 func (r *run) newGuard(lease backends.Lease) *guardian {
 	if r.o.OnLost == Warn {
 		return nil
@@ -131,8 +151,9 @@ func (r *run) unavailable(ctx context.Context, res Result) Result {
 	case RunUnlocked:
 		r.o.Log.Warn("running without the lock", "key", r.o.Request.Key, "err", res.Err)
 		why := res.Err
-		r.guard = r.newGuard(backends.Lease{})
+		r.prepare(backends.Lease{}, never)
 		res = r.command(ctx, nil, nil)
+		r.tree.Close()
 		res.Unlocked = true
 		res.Err = cmp.Or(res.Err, why)
 	}
@@ -141,11 +162,7 @@ func (r *run) unavailable(ctx context.Context, res Result) Result {
 
 // command starts the command and watches over it; k is nil if it has no lease.
 func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Result {
-	l := launch{Command: r.o.Command, env: environ(r.o, lease), guard: r.guard}
-	if lease != nil {
-		l.id = lease.ID
-	}
-	p, err := r.start(l)
+	p, err := r.start(launch{r.o.Command, environ(r.o, lease), r.tree, r.guard})
 	if err != nil {
 		return Result{Class: NotStarted, Err: err}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"flockd/backends"
 	"flockd/backends/mem"
+	"flockd/runner/tree"
 )
 
 // runFake runs a fake command for as long as it is told, and as long as nothing ends it.
@@ -34,7 +35,7 @@ func runFake(t *testing.T, o Options, fake *fakeProcess, takes time.Duration) (R
 	if o.Grace == 0 {
 		o.Grace = DefaultGrace
 	}
-	r := &run{o: o.withDefaults(), clock: clock.now, tick: tick, start: func(launch) (process, error) {
+	r := &run{o: o.withDefaults(), clock: clock.now, tick: tick, plant: nobody, start: func(launch) (process, error) {
 		if fake == nil {
 			return nil, &fs.PathError{Op: "fork/exec", Path: "/nothing", Err: syscall.ENOENT}
 		}
@@ -143,7 +144,7 @@ func TestRunLooksAtTheClockBeforeItBelievesTheEnd(t *testing.T) {
 		fake := newFake()
 		clock := newClock()
 		o := Options{Backend: b, Request: request("us"), Grace: DefaultGrace, Log: quiet}
-		r := &run{o: o.withDefaults(), clock: clock.now, tick: tick, start: func(launch) (process, error) {
+		r := &run{o: o.withDefaults(), clock: clock.now, tick: tick, plant: nobody, start: func(launch) (process, error) {
 			after(sec/2, func() {
 				clock.sleep(time.Hour)
 				fake.end(Exit{Code: 137, Signal: syscall.SIGKILL, Started: time.Now()})
@@ -453,7 +454,7 @@ func TestOneAtATimeOverAShakyStore(t *testing.T) {
 						OnGrant: func(l backends.Lease) error { tokens = append(tokens, l.Token); return nil },
 					}
 					o.Request.TTL = 5 * sec // so short that some are lost
-					r := &run{o: o.withDefaults(), clock: newClock().now, tick: tick, start: func(launch) (process, error) {
+					r := &run{o: o.withDefaults(), clock: newClock().now, tick: tick, plant: nobody, start: func(launch) (process, error) {
 						most.Store(max(most.Load(), alive.Add(1)))
 						ran.Add(1)
 						fake := newFake(syscall.SIGTERM)
@@ -585,3 +586,6 @@ func TestVerdict(t *testing.T) {
 		}
 	}
 }
+
+// nobody is a tree without a process and without a guard.
+func nobody(string, *guardian) *tree.Tree { return tree.Known(tree.Identity{}, -1) }

@@ -164,6 +164,10 @@ func (s *supervision) passOn(sig os.Signal, ok bool) {
 	}
 	if n, ok := sig.(syscall.Signal); ok {
 		s.received = append(s.received, n)
+		if s.ended != 0 && endsWait(n) { // whoever waits for left-overs doesn't want to any more
+			s.stop(s.clock() + s.killAfter)
+			return
+		}
 		s.process.pass(n)
 	}
 }

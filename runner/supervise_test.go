@@ -58,7 +58,8 @@ func TestLeftovers(t *testing.T) {
 		{Name, 0, 5*sec + settle, nil, "left behind"},
 		{Leave, 0, 5 * sec, nil, ""},
 		{Await, 0, buried, nil, "rest (7)"},
-		{Await, syscall.SIGTERM, buried, []string{"pass terminated 10s"}, "rest (7)"},
+		{Await, syscall.SIGWINCH, buried, []string{"pass window changed 10s"}, "rest (7)"},
+		{Await, syscall.SIGINT, buried, []string{"terminated 10s", "continued 10s", "killed 20s"}, "rest (7)"},
 		{Purge, 0, buried, []string{"terminated 5s", "continued 5s", "killed 15s"}, "can't be killed"},
 	} {
 		t.Run(string(tc.policy), func(t *testing.T) {

@@ -278,8 +278,7 @@ func heed(ctx context.Context, signals <-chan os.Signal) (_ context.Context, sto
 				if !ok {
 					return
 				}
-				switch s {
-				case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
+				if endsWait(s) {
 					cancel(&interrupt{s.(syscall.Signal)})
 					return
 				}
@@ -293,6 +292,15 @@ func heed(ctx context.Context, signals <-chan os.Signal) (_ context.Context, sto
 		cancel(nil)
 		return err
 	}
+}
+
+// endsWait reports whether a signal says that flockd is to wait no longer.
+func endsWait(s os.Signal) bool {
+	switch s {
+	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
+		return true
+	}
+	return false
 }
 
 // interrupted is the result of a wait whose context ended.

@@ -69,6 +69,15 @@ func limited(limit uint64, f func() error) error {
 	return f()
 }
 
+// unmark takes a mark from a process that is let go: for what it starts, it would stand
+// for a hold that encloses that.
+func unmark(pid int, limit uint64) {
+	var now unix.Rlimit
+	if limit != 0 && unix.Prlimit(pid, rlimitLocks, nil, &now) == nil && now.Cur == limit {
+		unix.Prlimit(pid, rlimitLocks, &unix.Rlimit{Cur: now.Max, Max: now.Max}, nil)
+	}
+}
+
 // marked reports whether a process bears a mark of the tree.
 func (i Identity) marked(pid int) bool {
 	if soft, hard := limitsOf(pid); i.Limit != 0 && (soft == i.Limit || hard == i.Limit) {

@@ -225,6 +225,9 @@ func (t *Tree) dropLeaf() {
 
 // Close lets go of the tree, and of who is left of it.
 func (t *Tree) Close() {
+	if t.family != nil && t.Leader != 0 && t.Outlived() {
+		t.scan(func(f found) bool { unmark(f.pid, t.Limit); return true })
+	}
 	t.dropLeaf()
 	if t.leader >= 0 {
 		unix.Close(t.leader)
