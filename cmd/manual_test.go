@@ -66,7 +66,7 @@ before it knows of the file.`
 
 const runSignals = `HUP, INT, QUIT, TERM, USR1, USR2, WINCH and CONT that come to flockd are passed to the
 command. While flockd stands in line HUP, INT, QUIT and TERM end the wait, and the others
-are dropped. Where the
+are dropped; while it waits for left-overs they stop those. Where the
 command, or the wait, ended by a HUP, INT or TERM that came to flockd, flockd ends
 by the same signal, so that a script stops as it would without flockd.`
 
