@@ -46,7 +46,8 @@ end`}}, lateRenewal, "no lock can have answered so"},
 		}, lostCounter, "was granted after"},
 		{"a tree that is held by nothing", []patch{
 			{"runner/tree/leaf_linux.go", `folder := ownCgroup()`, `folder := ""`},
-			{"runner/tree/marks_linux.go", `return i.Limit != 0 && limitOf(pid) == i.Limit || i.ID != "" && environHas(pid, i.ID)`, `return false`},
+			{"runner/tree/marks_linux.go", `if soft, hard := limitsOf(pid); i.Limit != 0 &&`, `if soft, hard := limitsOf(pid); false &&`},
+			{"runner/tree/marks_linux.go", `return i.ID != "" && holds(pid, i.ID)`, `return false`},
 		}, either(bereaved), "says the kernel"},
 		{"a guard that knows no deadline", []patch{
 			{"runner/guard/guard.go", `return w.dead || w.orders.Kill != Never && w.host.now(w.orders) >= w.orders.Kill`, `return w.dead`},
