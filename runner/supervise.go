@@ -154,6 +154,9 @@ func (s *supervision) nap() time.Duration {
 		s.look = min(2*s.look, lookMax)
 		nap = min(nap, s.look)
 	}
+	if s.ended != 0 && s.leftovers == Name && !s.stopping {
+		nap = min(nap, s.ended+settle-s.clock())
+	}
 	return nap
 }
 
