@@ -89,6 +89,7 @@ func TestMatrixSeesTheLiving(t *testing.T) {
 			c := newCell(t, contained, treeOf("wiped"))
 			c.runs(forever)
 			guard := c.guard(0)
+			c.stop(c.flockd()) // or it would notice, and start another
 			c.stop(guard)
 			c.kill(c.flockd())
 			c.livesOn(time.Second)
