@@ -167,11 +167,13 @@ func (s *supervision) passOn(sig os.Signal, ok bool) {
 	}
 	if n, ok := sig.(syscall.Signal); ok {
 		s.received = append(s.received, n)
-		if s.ended != 0 && endsWait(n) { // whoever waits for left-overs doesn't want to any more
+		switch {
+		case s.ended != 0 && s.leftovers != Await: // they are let go, or stopped already
+		case s.ended != 0 && endsWait(n): // whoever waits for left-overs doesn't want to any more
 			s.stop(s.clock() + s.killAfter)
-			return
+		default:
+			s.process.pass(n)
 		}
-		s.process.pass(n)
 	}
 }
 

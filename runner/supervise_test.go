@@ -50,12 +50,13 @@ func TestLeftovers(t *testing.T) {
 	const buried = 20 * sec
 	for _, tc := range []struct {
 		policy Leftovers
-		signal syscall.Signal // comes to flockd at 10 s
+		signal syscall.Signal // comes to flockd at 10 s; with Name while it looks whether they end
 		over   time.Duration  // at most one look later
 		got    []string
 		said   string
 	}{
 		{Name, 0, 5*sec + settle, nil, "left behind"},
+		{Name, syscall.SIGTERM, 5*sec + settle, nil, "left behind"},
 		{Leave, 0, 5 * sec, nil, ""},
 		{Await, 0, buried, nil, "rest (7)"},
 		{Await, syscall.SIGWINCH, buried, []string{"pass window changed 10s"}, "rest (7)"},
@@ -69,7 +70,11 @@ func TestLeftovers(t *testing.T) {
 				w.leftovers, w.log, w.fake.tough = tc.policy, said.logger(), true
 				w.onLeft = func(left []Process) { w.log.Warn("left behind", "left", left) }
 				after(5*sec, func() { w.fake.end(Exit{Code: 3}) })
-				after(10*sec, func() {
+				at := 10 * sec
+				if tc.policy == Name {
+					at = 5*sec + settle/2
+				}
+				after(at, func() {
 					if tc.signal != 0 {
 						w.signals <- tc.signal
 					}

@@ -143,7 +143,7 @@ func (t *Tree) Signal(sig syscall.Signal) {
 	if t.leaf != nil && sig == syscall.SIGKILL {
 		t.leaf.kill()
 	}
-	if t.family != nil && t.Leads {
+	if t.family != nil && t.Leads && t.Leader != 0 {
 		syscall.Kill(-t.Leader, sig) // the leader isn't reaped, so the number is ours
 	}
 	if t.leaf != nil {
