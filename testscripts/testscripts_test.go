@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 		"unread":   unread,
 		"awkward":  awkward,
 		"nocgroup": nocgroup,
+		"machine":  machineInit,
 	})
 }
 
