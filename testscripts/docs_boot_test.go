@@ -27,6 +27,7 @@ func machineInit() {
 	fatal(unix.PivotRoot(".", "mnt"))
 	fatal(unix.Unmount("mnt", unix.MNT_DETACH))
 	fatal(os.Chdir("/"))
+	fatal(unix.Mount("none", "/", "", unix.MS_REC|unix.MS_SHARED, "")) // as on a host; credentials need it
 	// Not the host's units, and no generator's: what is to run is written there.
 	env := []string{"container=flockd", "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin", "SYSTEMD_UNIT_PATH=/etc/systemd/system"}
 	fatal(syscall.Exec("/usr/lib/systemd/systemd", []string{"systemd", "--unit=multi-user.target", "--log-target=null", "--show-status=no"}, env))
@@ -65,11 +66,16 @@ func folders() {
 
 // devices are those that anybody may use, and nothing of the host's console.
 func devices() {
+	fatal(unix.Mount("tmpfs", "dev", "tmpfs", 0, "mode=755"))
 	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
 		write("dev/"+name, "")
 		fatal(unix.Mount("/dev/"+name, "dev/"+name, "", unix.MS_BIND, ""))
 	}
-	fatal(os.Mkdir("dev/shm", 0o777))
+	for _, dir := range []string{"dev/shm", "dev/mqueue", "dev/pts"} {
+		fatal(os.Mkdir(dir, 0o777))
+	}
+	fatal(unix.Mount("devpts", "dev/pts", "devpts", 0, "newinstance,ptmxmode=0666,mode=620"))
+	fatal(os.Symlink("pts/ptmx", "dev/ptmx"))
 	fatal(os.Symlink("/proc/self/fd", "dev/fd"))
 }
 
@@ -80,8 +86,8 @@ func files(flockd string) {
 	cron, err := os.ReadFile("/usr/sbin/cron")
 	fatal(err)
 	for name, text := range map[string]string{
-		"etc/passwd":           "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/nonexistent:/bin/sh\nreport:x:1500:1500::/home/report:/bin/sh\n",
-		"etc/group":            "root:x:0:\ncrontab:x:108:\nnogroup:x:65534:\nreport:x:1500:\n",
+		"etc/passwd":           "root:x:0:0::/root:/bin/sh\nmessagebus:x:100:100::/nonexistent:/bin/sh\nnobody:x:65534:65534::/nonexistent:/bin/sh\nreport:x:1500:1500::/home/report:/bin/sh\n",
+		"etc/group":            "root:x:0:\nmessagebus:x:100:\ncrontab:x:108:\nnogroup:x:65534:\nreport:x:1500:\n",
 		"etc/shadow":           "root:*:19000:0:99999:7:::\nreport:*:19000:0:99999:7:::\n",
 		"etc/nsswitch.conf":    "passwd: files systemd\ngroup: files systemd\nhosts: files\n",
 		"etc/hosts":            "127.0.0.1 localhost redis.example.org\n",
@@ -92,6 +98,8 @@ func files(flockd string) {
 		write(name, text)
 	}
 	fatal(os.Chmod("etc/shadow", 0o600))
+	fatal(os.Chmod("usr/local/bin/flockd", 0o755))
+	fatal(os.Chmod("usr/sbin/cron", 0o755))
 	for _, dir := range []string{"etc/pam.d", "etc/security"} {
 		fatal(os.CopyFS(dir, os.DirFS("/"+dir)))
 	}
@@ -111,14 +119,16 @@ func units() {
 	write(filepath.Join(dir, "poweroff.target"), "[Unit]\nDefaultDependencies=no\nRequires=poweroff.service\n")
 	write(filepath.Join(dir, "poweroff.service"), "[Unit]\nDefaultDependencies=no\nRequires=shutdown.target\nAfter=shutdown.target\n"+
 		"SuccessAction=poweroff-force\n[Service]\nType=oneshot\nExecStart=true\n")
-	cron, err := os.ReadFile("/usr/lib/systemd/system/cron.service")
-	fatal(err)
-	write(filepath.Join(dir, "cron.service"), string(cron))
+	for _, name := range []string{"cron.service", "dbus.service", "dbus.socket"} {
+		unit, err := os.ReadFile("/usr/lib/systemd/system/" + name)
+		fatal(err)
+		write(filepath.Join(dir, name), string(unit))
+	}
 }
 
 func write(name, text string) {
 	fatal(os.MkdirAll(filepath.Dir(name), 0o755))
-	fatal(os.WriteFile(name, []byte(text), 0o755))
+	fatal(os.WriteFile(name, []byte(text), 0o644))
 }
 
 // loopback brings the machine's only interface up.

@@ -7,12 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"testing"
 )
 
 // cronConfig: with a store that both name, cron's run skips what root's holds.
-func cronConfig(t *testing.T, store, folder, line block) {
-	m := bootCron(t)
+func cronConfig(m *machine, store, folder, line block) {
 	m.script("report.sh", "echo printed\n")
 	m.sh(folder.text)
 	m.install(store)
@@ -23,12 +21,11 @@ func cronConfig(t *testing.T, store, folder, line block) {
 	m.noMail(ops)
 	m.noMail("report")
 	if out, status := m.try("flockd", "run", "-b", "sqlite:///var/lib/locks/flockd.db", "-k", "other", "--", "printenv", "FLOCKD_TOKEN"); status != 0 {
-		t.Errorf("the store: status %d\n%s", status, out)
+		m.Errorf("the store: status %d\n%s", status, out)
 	}
 }
 
-func cronPercent(t *testing.T, line block) {
-	m := bootCron(t)
+func cronPercent(m *machine, line block) {
 	m.script("export.sh", `echo "$FLOCKD_KEY $1"`+"\n")
 	m.install(line)
 	m.atOne()
@@ -36,8 +33,7 @@ func cronPercent(t *testing.T, line block) {
 	m.mails("report", `^export/90% \d{4}-\d\d-\d\d\n$`)
 }
 
-func cronStdin(t *testing.T, line block) {
-	m := bootCron(t)
+func cronStdin(m *machine, line block) {
 	m.script("import.sh", "while read -r line; do echo \"[$line]\"; done\n")
 	m.install(line)
 	m.atOne()
@@ -47,8 +43,7 @@ func cronStdin(t *testing.T, line block) {
 
 // cronHosts: the other host, whose clock is late, finds the key taken although the
 // report has ended; without the pause it doesn't.
-func cronHosts(t *testing.T, store, password, line block) {
-	m := bootCron(t)
+func cronHosts(m *machine, store, password, line block) {
 	m.redis()
 	m.script("report.sh", "ps -o pgid= -p $$ >/tmp/group\necho $FLOCKD_BACKEND >/tmp/report\nexit 7\n")
 	m.write("/password", 0o600, "secret\n")
@@ -58,12 +53,12 @@ func cronHosts(t *testing.T, store, password, line block) {
 	m.atOne()
 	m.await("/tmp/report", "redis://redis.example.org")
 	if out, status := m.try("flockd", "run", "-k", "nightly-report", "--", "true"); status != 75 || !strings.Contains(out, "held by report@") {
-		t.Errorf("the other host: status %d\n%s", status, out)
+		m.Errorf("the other host: status %d\n%s", status, out)
 	}
 	m.sh("kill -- -$(tr -d ' ' </tmp/group)")
 	m.idle()
 	if out, status := m.try("flockd", "run", "-k", "nightly-report", "--", "true"); status != 0 {
-		t.Errorf("after the pause: status %d\n%s", status, out)
+		m.Errorf("after the pause: status %d\n%s", status, out)
 	}
 }
 
@@ -75,8 +70,7 @@ while :; do sleep 0.01; done
 `
 
 // cronStop: a job outlives its cron, and gives the key back when it ends.
-func cronStop(t *testing.T, line block) {
-	m := bootCron(t)
+func cronStop(m *machine, line block) {
 	m.sh("touch /var/log/job; chown report /var/log/job")
 	m.script("report.sh", counting)
 	m.install(line)
@@ -85,7 +79,7 @@ func cronStop(t *testing.T, line block) {
 	m.sh("systemctl stop cron")
 	try := asReport + "flockd run -q -k nightly-report -- true"
 	if out, status := m.try("sh", "-c", try); status != 75 {
-		t.Errorf("after cron's end: status %d\n%s", status, out)
+		m.Errorf("after cron's end: status %d\n%s", status, out)
 	}
 	m.lacks("/var/log/job", "term")
 	m.sh("kill $(cat /tmp/job)")
@@ -96,8 +90,7 @@ func cronStop(t *testing.T, line block) {
 }
 
 // cronPoweroff: at shutdown the job gets TERM, and flockd gives the key back.
-func cronPoweroff(t *testing.T, line block) {
-	m := bootCron(t)
+func cronPoweroff(m *machine, line block) {
 	m.sh("touch /var/log/job; chown report /var/log/job")
 	m.script("report.sh", counting)
 	m.install(line)
@@ -110,9 +103,9 @@ func cronPoweroff(t *testing.T, line block) {
 	at := func(name string) string { return fmt.Sprintf("/proc/self/fd/%d%s", disk.Fd(), name) }
 	job, err := os.ReadFile(at("/var/log/job"))
 	if err != nil || !strings.Contains(string(job), "term") {
-		t.Errorf("the job: %q, %v", job, err)
+		m.Errorf("the job: %q, %v", job, err)
 	}
-	copied := filepath.Join(t.TempDir(), "flockd.db")
+	copied := filepath.Join(m.TempDir(), "flockd.db")
 	for _, part := range []string{"", "-wal"} {
 		if text, err := os.ReadFile(at(home + part)); err == nil {
 			fatal(os.WriteFile(copied+part, text, 0o600))
@@ -122,25 +115,24 @@ func cronPoweroff(t *testing.T, line block) {
 	defer db.Close()
 	var claims int
 	if err := db.QueryRow("SELECT count(*) FROM claims").Scan(&claims); err != nil || claims != 0 {
-		t.Errorf("%d claims are left, %v", claims, err)
+		m.Errorf("%d claims are left, %v", claims, err)
 	}
 }
 
 // cronDaily: run-parts says nothing of a skip.
-func cronDaily(t *testing.T, script block) {
-	m := bootCron(t)
+func cronDaily(m *machine, script block) {
 	m.script("report.sh", "echo printed\n")
 	m.install(script)
-	if out := m.sh("run-parts /etc/cron.daily"); out != "printed\n" {
-		t.Errorf("run-parts: %q", out)
+	if out := m.sh("run-parts --report /etc/cron.daily"); out != "/etc/cron.daily/nightly-report:\nprinted\n" {
+		m.Errorf("run-parts: %q", out)
 	}
 	m.hold("-k nightly-report")
-	if out := m.sh("run-parts /etc/cron.daily"); out != "" {
-		t.Errorf("run-parts with the key taken: %q", out)
+	if out := m.sh("run-parts --report /etc/cron.daily"); out != "" {
+		m.Errorf("run-parts with the key taken: %q", out)
 	}
 	script.text = strings.Replace(script.text, " -E 0", "", 1)
 	m.install(script)
-	if out, status := m.try("run-parts", "/etc/cron.daily"); status == 0 || !strings.Contains(out, "return code 75") {
-		t.Errorf("run-parts without -E 0: %d, %q", status, out)
+	if out, status := m.try("run-parts", "--report", "/etc/cron.daily"); status == 0 || !strings.Contains(out, "return code 75") {
+		m.Errorf("run-parts without -E 0: %d, %q", status, out)
 	}
 }

@@ -25,31 +25,25 @@ func TestCronPage(t *testing.T) {
 	remote, password, slow := p.take("toml", "/etc/flockd/config.toml"), p.take("sh", ""), p.take("cron", "/etc/cron.d/nightly-report")
 	daily := p.take("sh", "/etc/cron.daily/nightly-report")
 	p.done()
-	for name, run := range map[string]func(*testing.T){
-		"crontab":     func(t *testing.T) { cronCrontab(t, crontab) },
-		"skip":        func(t *testing.T) { cronSkip(t, crontab) },
-		"cron.d":      func(t *testing.T) { cronD(t, crond, rights) },
+	inMachines(t, bootCron, map[string]func(*machine){
+		"crontab":     func(m *machine) { cronCrontab(m, crontab) },
+		"skip":        func(m *machine) { cronSkip(m, crontab) },
+		"cron.d":      func(m *machine) { cronD(m, crond, rights) },
 		"environment": cronEnvironment,
 		"mail":        cronMail,
-		"config":      func(t *testing.T) { cronConfig(t, config, folder, crond) },
-		"named":       func(t *testing.T) { cronConfig(t, named, folder, named) },
-		"percent":     func(t *testing.T) { cronPercent(t, percent) },
-		"stdin":       func(t *testing.T) { cronStdin(t, stdin) },
-		"hosts":       func(t *testing.T) { cronHosts(t, remote, password, slow) },
-		"stop":        func(t *testing.T) { cronStop(t, crond) },
-		"poweroff":    func(t *testing.T) { cronPoweroff(t, crond) },
-		"daily":       func(t *testing.T) { cronDaily(t, daily) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			run(t)
-		})
-	}
+		"config":      func(m *machine) { cronConfig(m, config, folder, crond) },
+		"named":       func(m *machine) { cronConfig(m, named, folder, named) },
+		"percent":     func(m *machine) { cronPercent(m, percent) },
+		"stdin":       func(m *machine) { cronStdin(m, stdin) },
+		"hosts":       func(m *machine) { cronHosts(m, remote, password, slow) },
+		"stop":        func(m *machine) { cronStop(m, crond) },
+		"poweroff":    func(m *machine) { cronPoweroff(m, crond) },
+		"daily":       func(m *machine) { cronDaily(m, daily) },
+	})
 }
 
 // cronCrontab: the command has what the page says, and what it prints is mailed.
-func cronCrontab(t *testing.T, line block) {
-	m := bootCron(t)
+func cronCrontab(m *machine, line block) {
 	m.script("report.sh", `echo "key=$FLOCKD_KEY store=$FLOCKD_BACKEND path=$PATH home=$HOME user=$LOGNAME shell=$SHELL in=$(pwd)"
 echo "state=[$XDG_STATE_HOME] stdin=[$(cat)]"
 (: </dev/tty) 2>/dev/null && echo terminal
@@ -62,8 +56,7 @@ echo "state=[$XDG_STATE_HOME] stdin=[$(cat)]"
 		`state=\[\] stdin=\[\]\n *own group\n$`)
 }
 
-func cronSkip(t *testing.T, line block) {
-	m := bootCron(t)
+func cronSkip(m *machine, line block) {
 	m.script("report.sh", "echo printed\n")
 	m.install(line)
 	m.sh("mkdir -p /home/report/.local/state && chown -R report /home/report/.local && " + asReport +
@@ -76,8 +69,7 @@ func cronSkip(t *testing.T, line block) {
 
 // cronD: a file of /etc/cron.d is read if it is root's, no one else may write it, and
 // its name has no dot.
-func cronD(t *testing.T, file, rights block) {
-	m := bootCron(t)
+func cronD(m *machine, file, rights block) {
 	m.script("report.sh", "id -un\n")
 	m.install(file)
 	m.sh("chown report /etc/cron.d/nightly-report; chmod 666 /etc/cron.d/nightly-report")
@@ -99,8 +91,7 @@ func cronD(t *testing.T, file, rights block) {
 }
 
 // cronEnvironment: what the page's table says of settings.
-func cronEnvironment(t *testing.T) {
-	m := bootCron(t)
+func cronEnvironment(m *machine) {
 	m.write("/etc/profile", 0o644, "export FLOCKD_BACKEND=redis://127.0.0.1:1 XDG_STATE_HOME=/tmp\n")
 	m.write("/home/report/.profile", 0o644, "export FLOCKD_BACKEND=redis://127.0.0.1:1\n")
 	m.write("/etc/cron.d/a", 0o644, strings.ReplaceAll(`MAILTO=short
@@ -134,8 +125,7 @@ X=$HOME/x
 }
 
 // cronMail: the rows of the page's table.
-func cronMail(t *testing.T) {
-	m := bootCron(t)
+func cronMail(m *machine) {
 	m.redis()
 	run := "0 1 * * * root /usr/local/bin/flockd run -b sqlite:///tmp/db -q --key "
 	m.write("/etc/cron.d/a", 0o644, `MAILTO=skipped
@@ -167,6 +157,6 @@ MAILTO=late
 	m.mails("lost", `lost`)
 	m.mails("late", `max-runtime`)
 	if _, err := os.Stat(m.path("/tmp/ran")); err == nil {
-		t.Error("a command ran without its store")
+		m.Error("a command ran without its store")
 	}
 }

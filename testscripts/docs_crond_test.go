@@ -3,7 +3,6 @@
 package testscripts
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -112,17 +111,4 @@ func (m *machine) noMail(to string) {
 	if text := m.text("/var/mail/" + to); text != "" {
 		m.Errorf("a mail to %s:\n%s", to, text)
 	}
-}
-
-// script writes a command of the machine.
-func (m *machine) script(name, lines string) {
-	m.Helper()
-	m.write("/usr/local/bin/"+name, 0o755, "#!/bin/sh\n"+lines)
-}
-
-// hold takes a key of a store until the machine's end.
-func (m *machine) hold(args string) {
-	m.Helper()
-	m.sh(fmt.Sprintf("flockd run %s -- sh -c 'echo held >/tmp/held; exec sleep 1000' >/dev/null 2>&1 &", args))
-	m.await("/tmp/held", "held")
 }

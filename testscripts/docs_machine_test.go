@@ -30,26 +30,20 @@ type machine struct {
 // What its services print goes to /var/log/NAME.
 func boot(t *testing.T) *machine {
 	t.Helper()
-	cgroup := filepath.Join(ownCgroup(), fmt.Sprintf("machine-%d-%s", os.Getpid(), filepath.Base(t.Name())))
-	fatal(os.Mkdir(cgroup, 0o755))
-	dir, err := os.Open(cgroup)
-	fatal(err)
-	defer dir.Close()
-	said, err := os.Create(filepath.Join(t.TempDir(), "console"))
+	cgroup := newCgroup(t)
+	defer cgroup.Close()
+	said, err := os.Create(filepath.Join(t.TempDir(), "said"))
 	fatal(err)
 	defer said.Close()
-
-	m := &machine{T: t, init: exec.Command("machine", t.TempDir(), filepath.Join(bin, "flockd"))}
+	m := &machine{T: t, init: exec.Command("machine", t.TempDir(), filepath.Join(bin, "flockd")), over: make(chan struct{})}
 	m.init.Stdout, m.init.Stderr = said, said
 	m.init.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET,
-		Setsid:     true, Pdeathsig: syscall.SIGKILL,
-		UseCgroupFD: true, CgroupFD: int(dir.Fd()),
+		Setsid:     true, UseCgroupFD: true, CgroupFD: int(cgroup.Fd()),
 	}
 	if err := m.init.Start(); err != nil {
 		t.Fatalf("start a machine: %v", err)
 	}
-	m.over = make(chan struct{})
 	go func() {
 		m.init.Wait()
 		close(m.over)
@@ -57,16 +51,28 @@ func boot(t *testing.T) *machine {
 	t.Cleanup(func() {
 		m.init.Process.Kill()
 		<-m.over
-		removeCgroups(cgroup)
-		if t.Failed() {
-			t.Logf("its init said:\n%s", output{said})
-		}
 	})
 	until(t, "the machine has booted", func() bool {
+		select {
+		case <-m.over:
+			t.Fatalf("the machine's init said:\n%s", output{said})
+		default:
+		}
 		out, _ := m.try("systemctl", "is-system-running")
 		return out == "running\n"
 	})
 	return m
+}
+
+// newCgroup makes a cgroup for a machine, which goes with the test.
+func newCgroup(t *testing.T) *os.File {
+	name := fmt.Sprintf("machine-%d-%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-"))
+	path := filepath.Join(ownCgroup(), name)
+	fatal(os.Mkdir(path, 0o755))
+	t.Cleanup(func() { removeCgroups(path) })
+	dir, err := os.Open(path)
+	fatal(err)
+	return dir
 }
 
 // removeCgroups removes a folder of cgroups that nobody is in any more.
@@ -178,4 +184,17 @@ func (m *machine) redis() {
 		out, _ := m.try("redis-cli", "ping")
 		return strings.Contains(out, "NOAUTH")
 	})
+}
+
+// script writes a command of the machine.
+func (m *machine) script(name, lines string) {
+	m.Helper()
+	m.write("/usr/local/bin/"+name, 0o755, "#!/bin/sh\n"+lines)
+}
+
+// hold takes a key of a store until the machine's end.
+func (m *machine) hold(args string) {
+	m.Helper()
+	m.sh(fmt.Sprintf("flockd run %s -- sh -c 'echo $$ >/tmp/held; exec sleep 1000' >/dev/null 2>&1 &", args))
+	m.await("/tmp/held", "\n")
 }

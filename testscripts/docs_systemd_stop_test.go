@@ -1,0 +1,155 @@
+//go:build linux
+
+package testscripts
+
+import (
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// terms is a job that counts the TERMs that it gets.
+func (m *machine) terms() {
+	m.Helper()
+	m.script("report.sh", `trap 'echo term >>/var/log/job; n=5' TERM
+n=1000
+echo up >>/var/log/job
+while [ $((n -= 1)) -gt 0 ]; do sleep 0.02; done
+exit 0
+`)
+}
+
+// unitStop: the command gets one TERM, what it leaves behind is killed, and the key
+// is given back.
+func unitStop(m *machine) {
+	m.terms()
+	m.override("ExecStart=", "ExecStart=/usr/local/bin/flockd run --key nightly-report --leftovers leave -c 'setsid sleep 1000 & exec /usr/local/bin/report.sh'")
+	m.runs("nightly-report", "/var/log/job", "up")
+	m.tries(75)
+	m.sh("systemctl stop nightly-report")
+	if got := m.text("/var/log/job"); got != "up\nterm\n" {
+		m.Errorf("the job: %q", got)
+	}
+	m.has("nightly-report", "Result", "success")
+	m.tries(0)
+	if left, _ := filepath.Glob(m.path("/sys/fs/cgroup/system.slice/nightly-report.service/*")); left != nil {
+		m.Errorf("left: %q", left)
+	}
+}
+
+// unitStopTwice: with control-group both of them send it. Two that come together are
+// one to the command, so that this may take more than one try.
+func unitStopTwice(m *machine) {
+	m.terms()
+	m.override("KillMode=control-group")
+	for end := time.Now().Add(patience); ; {
+		m.write("/var/log/job", 0o644, "")
+		m.runs("nightly-report", "/var/log/job", "up")
+		m.sh("systemctl stop nightly-report")
+		if strings.Count(m.text("/var/log/job"), "term") == 2 {
+			break
+		}
+		if time.Now().After(end) {
+			m.Fatalf("the job: %q", m.text("/var/log/job"))
+		}
+	}
+	m.has("nightly-report", "Result", "success")
+	m.tries(0)
+}
+
+// deaf is a job that TERM doesn't end.
+const deaf = "trap '' TERM\necho $$ >/var/log/job\nwhile :; do sleep 0.02; done\n"
+
+// unitTimeout: what outlives the stop is killed, flockd and its guard with it.
+func unitTimeout(m *machine) {
+	m.script("report.sh", deaf)
+	m.override("TimeoutStopSec=200ms")
+	m.runs("nightly-report", "/var/log/job", "\n")
+	m.sh("systemctl stop nightly-report")
+	m.has("nightly-report", "Result", "timeout")
+	m.dead()
+	m.tries(75)
+}
+
+// dead wants the job's process gone.
+func (m *machine) dead() {
+	m.Helper()
+	until(m, "the job is dead", func() bool {
+		_, status := m.try("sh", "-c", "kill -0 $(cat /var/log/job)")
+		return status != 0
+	})
+}
+
+// unitKilled: with mixed systemd takes flockd's guard along, with control-group it
+// gives the key back.
+func unitKilled(m *machine) {
+	m.script("report.sh", deaf)
+	m.override("KillMode=control-group")
+	m.runs("nightly-report", "/var/log/job", "\n")
+	m.sh("kill -9 " + m.property("nightly-report", "MainPID"))
+	m.has("nightly-report", "Result", "signal")
+	m.dead()
+	m.tries(0)
+
+	m.override("KillMode=mixed")
+	m.sh("rm /var/log/job; systemctl daemon-reload; systemctl reset-failed")
+	m.runs("nightly-report", "/var/log/job", "\n")
+	m.sh("kill -9 " + m.property("nightly-report", "MainPID"))
+	m.has("nightly-report", "Result", "signal")
+	m.dead()
+	m.tries(75)
+}
+
+// unitMaxRuntime: flockd's limit has a code of its own, systemd's is a timeout, and
+// both give the key back.
+func unitMaxRuntime(m *machine) {
+	m.script("report.sh", "exec sleep 1000\n")
+	m.override("RuntimeMaxSec=500ms")
+	m.starts("nightly-report", "timeout")
+	m.tries(0)
+	m.override("ExecStart=", "ExecStart=/usr/local/bin/flockd run --key nightly-report --max-runtime 500ms -- /usr/local/bin/report.sh")
+	m.starts("nightly-report", "exit-code")
+	m.has("nightly-report", "ExecMainStatus", "124")
+	m.tries(0)
+}
+
+// unitImporter: it is active in line, can be stopped there, and takes over.
+func unitImporter(m *machine, unit, env block) {
+	m.script("importer", "echo up >>/var/log/up\nexec sleep 1000\n")
+	m.write("/nightly-report.env", 0o600, "FLOCKD_BACKEND="+rootsDB+"\n")
+	m.sh("mkdir -p /var/lib/flockd; cd /;" + env.text)
+	m.install(unit)
+	m.sh("systemd-analyze verify " + unit.name)
+	m.hold("-b " + rootsDB + " -k importer")
+	m.runs("importer", "/var/log/importer", "waiting for importer")
+	m.has("importer", "ActiveState", "active")
+	m.sh("systemctl stop importer")
+	m.has("importer", "Result", "success")
+	m.sh("rm /var/log/importer")
+	m.runs("importer", "/var/log/importer", "waiting for importer")
+	m.lacks("/var/log/up", "up")
+	m.sh("kill $(cat /tmp/held)")
+	m.await("/var/log/up", "up")
+}
+
+// unitNotify: the command may tell systemd that it is ready.
+func unitNotify(m *machine) {
+	m.script("report.sh", "systemd-notify --ready\nexec sleep 1000\n")
+	m.override("Type=notify", "NotifyAccess=all", "TimeoutStartSec=infinity",
+		"ExecStart=", "ExecStart=/usr/local/bin/flockd run -k nightly-report --wait forever -- /usr/local/bin/report.sh")
+	m.hold("-b " + rootsDB + " -k nightly-report")
+	m.runs("nightly-report", "/var/log/nightly-report", "waiting for")
+	m.has("nightly-report", "ActiveState", "activating")
+	m.sh("kill $(cat /tmp/held)")
+	m.has("nightly-report", "ActiveState", "active")
+}
+
+// unitSIGPIPE: flockd's own is ignored, its command's isn't.
+func unitSIGPIPE(m *machine) {
+	m.script("report.sh", "grep SigIgn /proc/self/status >/var/log/with\n")
+	m.write(unitDir+"without.service", 0o644, "[Service]\nType=oneshot\nExecStart=/usr/bin/grep SigIgn /proc/self/status\n")
+	m.starts("without", "success")
+	m.starts("nightly-report", "success")
+	m.matches("/var/log/without", "^SigIgn:\t0000000000001000$")
+	m.matches("/var/log/with", "^SigIgn:\t0000000000000000$")
+}
