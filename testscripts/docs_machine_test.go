@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"flockd/backends/backendtest/servers"
 )
 
 // machine is a host of its own, as a sysadmin has one: systemd as process 1, with
@@ -41,7 +43,7 @@ func boot(t *testing.T) *machine {
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET,
 		Setsid:     true, UseCgroupFD: true, CgroupFD: int(cgroup.Fd()),
 	}
-	if err := m.init.Start(); err != nil {
+	if err := servers.StartToDieWithUs(m.init); err != nil {
 		t.Fatalf("start a machine: %v", err)
 	}
 	go func() {

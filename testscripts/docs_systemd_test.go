@@ -31,7 +31,7 @@ func TestSystemdPage(t *testing.T) {
 
 	withUnit := func(t *testing.T) *machine {
 		m := boot(t)
-		m.script("report.sh", "cat /proc/self/cgroup >/var/log/report\n")
+		m.script("report.sh", "cat /proc/self/cgroup >/var/log/report\necho \"$STATE_DIRECTORY\" >>/var/log/report\n")
 		m.write(unitDir+"alert@.service", 0o644, "[Service]\nType=oneshot\nExecStart=/usr/bin/touch /var/log/alert-%i\n")
 		m.install(service)
 		return m
@@ -123,6 +123,7 @@ func unitOutcomes(m *machine) {
 	const alert = "/var/log/alert-nightly-report.service"
 	m.starts("nightly-report", "success")
 	m.matches("/var/log/report", "^0::/system.slice/nightly-report.service/flockd-")
+	m.matches("/var/log/report", "^/var/lib/flockd$")
 	m.sh("stat -c %a /var/lib/flockd | grep -x 700")
 	m.hold("-b " + rootsDB + " -k nightly-report")
 	m.starts("nightly-report", "success")
@@ -180,7 +181,7 @@ func unitExport(m *machine, unit block) {
 	m.install(unit)
 	m.sh("systemd-analyze verify " + unit.name)
 	m.starts("export", "success")
-	m.matches("/var/log/export", `^export/90%: \d+$`)
+	m.matches("/var/log/export", `^export/90% of \d{4}-\d\d-\d\d$`)
 }
 
 // unitHold: the key is held for longer than the report takes.
