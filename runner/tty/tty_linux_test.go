@@ -154,16 +154,6 @@ func init() {
 			s.modes(t)
 		}, []string{"raw, ours false"}},
 
-		"output held": {func(s *scene) { // nobody may wait for Ctrl-Q
-			t := Open()
-			raw(t)
-			_, err := unix.Write(1, []byte("held"))
-			must(err)
-			must(unix.IoctlSetInt(t.fd, unix.TCXONC, unix.TCOOFF))
-			t.GiveBack()
-			s.modes(t)
-		}, []string{"cooked, ours true"}},
-
 		"guard": {play: guard},
 	}
 }
