@@ -57,6 +57,7 @@ type report struct {
 // goes on or is dead. It makes flockd go on when the command has to be stopped, or has
 // been made to go on. open opens the store that Options.Legacy tells of.
 func StandIn(open func(legacy []byte) (backends.Backend, error)) error {
+	title(StandInName)
 	conn := os.NewFile(dutyFD, "duty")
 	in := bufio.NewReader(conn)
 	text, err := in.ReadBytes('\n')
