@@ -90,11 +90,8 @@ func (l *lines) above(below live, text []byte) []byte {
 	return slices.Concat([]byte(eraseLine), text, []byte(row))
 }
 
-// show keeps a live line below all others, until hide.
-func (l *lines) show(below live) {
-	l.live.Store(&below)
-	l.redraw()
-}
+// show keeps a live line below all others, from the next redraw until hide.
+func (l *lines) show(below live) { l.live.Store(&below) }
 
 // redraw draws the live line anew, soon.
 func (l *lines) redraw() {
