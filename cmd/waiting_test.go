@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"flockd/backends"
@@ -225,4 +226,19 @@ func TestWaitingOnNoTerminal(t *testing.T) {
 	if got := waits(&runOptions{json: true}, silent); !strings.Contains(got, `"silent":"1h0m0`) {
 		t.Errorf("%s", got)
 	}
+}
+
+// The live line is drawn anew each second, and no more after the end.
+func TestWaitingTicks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		drawn := 0
+		w := &waiting{redraw: func() { drawn++ }, over: make(chan struct{})}
+		go w.tick()
+		time.Sleep(10*time.Second + time.Millisecond)
+		w.end()
+		time.Sleep(time.Minute)
+		if drawn != 11 {
+			t.Errorf("drawn %d times, want 10 and once more at the end", drawn)
+		}
+	})
 }
