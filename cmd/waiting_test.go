@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -231,14 +232,14 @@ func TestWaitingOnNoTerminal(t *testing.T) {
 // The live line is drawn anew each second, and no more after the end.
 func TestWaitingTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		drawn := 0
-		w := &waiting{redraw: func() { drawn++ }, over: make(chan struct{})}
+		var drawn atomic.Int64
+		w := &waiting{redraw: func() { drawn.Add(1) }, over: make(chan struct{})}
 		go w.tick()
 		time.Sleep(10*time.Second + time.Millisecond)
 		w.end()
 		time.Sleep(time.Minute)
-		if drawn != 11 {
-			t.Errorf("drawn %d times, want 10 and once more at the end", drawn)
+		if n := drawn.Load(); n != 11 {
+			t.Errorf("drawn %d times, want 10 and once more at the end", n)
 		}
 	})
 }
