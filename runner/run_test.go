@@ -18,6 +18,7 @@ import (
 	"flockd/backends"
 	"flockd/backends/mem"
 	"flockd/runner/tree"
+	"flockd/runner/tty"
 )
 
 // runFake runs a fake command for as long as it is told, and as long as nothing ends it.
@@ -589,7 +590,9 @@ func TestVerdict(t *testing.T) {
 }
 
 // nobody is a tree without a process and without a guard.
-func nobody(string, *guardian) *tree.Tree { return tree.Known(tree.Identity{}, -1) }
+func nobody(string, *guardian) (*tree.Tree, *tty.Terminal) {
+	return tree.Known(tree.Identity{}, -1), nil
+}
 
 // A signal that came before the command, while nobody stood in line, is passed to it:
 // also where it runs unlocked.
