@@ -168,12 +168,25 @@ func (s *supervision) nap() time.Duration {
 
 // mindStop stops us where the command was stopped, as a shell expects of its job.
 func (s *supervision) mindStop(sig os.Signal) {
-	if sig == syscall.SIGTSTP {
+	if sig == syscall.SIGTSTP && !s.wakeUp {
 		s.process.pass(syscall.SIGTSTP)
 	}
-	if by := s.process.stopped(); by != 0 && !s.stopping {
+	for by := s.process.stopped(); by != 0 && !s.stopping; by = s.process.stopped() {
 		s.woken = s.suspend(by)
 		s.wakeUp = true
+		s.forgetStops()
+	}
+}
+
+// forgetStops drops the terminal's own TSTP, which may be heard after the stop that it
+// has caused, when the terminal isn't ours any more.
+func (s *supervision) forgetStops() {
+	for {
+		select {
+		case <-s.process.changed(): // what else has happened is looked at anyway
+		default:
+			return
+		}
 	}
 }
 
