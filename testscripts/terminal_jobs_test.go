@@ -4,6 +4,7 @@ package testscripts
 
 import (
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -215,11 +216,11 @@ func TestTerminalStoppedKeepsTheLease(t *testing.T) {
 	}, "flockd run --key k --ttl "+ttl.String()+" -- ", "bash", "dash", "zsh")
 }
 
-// A stopped command whose lease is lost is killed soon, and flockd says so once it goes
-// on.
+// A stopped command whose lease is lost is killed soon, and flockd goes on to say so.
 func TestTerminalStoppedLosesTheLease(t *testing.T) {
 	locks(t, func(s *session) {
 		pid := s.starts("RUN sh waits")
+		flockd := parent(pid)
 		s.suspend(pid)
 		end := s.holdsUntil()
 		s.lose()
@@ -227,12 +228,11 @@ func TestTerminalStoppedLosesTheLease(t *testing.T) {
 		if late := monotonic() - end; late > 0 {
 			s.Errorf("nobody has looked whether the lease lasts: dead %v after its end", time.Duration(late))
 		}
-		s.given()
-		s.enter("fg")
 		s.sees("lost the lock on k")
-		s.prompt()
-		if status := s.status(); status != "79" {
-			s.Errorf("status %s", status)
+		s.dead(flockd)
+		if result := s.text("result"); !strings.Contains(result, `"class":"lost"`) {
+			s.Error(result)
 		}
-	}, "flockd run --key k --ttl 12s -- ", "bash", "dash", "zsh")
+		s.given()
+	}, "flockd run --key k --ttl 12s --result-file result -- ", "bash", "dash", "zsh")
 }
