@@ -20,11 +20,8 @@ const StandInName = "flockd-keep"
 
 // The descriptors of a stand-in beside /dev/null.
 const (
-	dutyFD   = 3 // the duty comes, a byte says that the lease was renewed, the end is the end
-	reportFD = 4 // a report at a time, at its beginning
-	pipeFD   = 5 // the guard hears it; closed: there is none
-
-	reportSize = 4096
+	dutyFD = 3 // a socket: the duty comes, "ready" and a report go, and what ends is what flockd has to say
+	pipeFD = 4 // the guard hears it; closed: there is none
 )
 
 // lookEvery is how soon a flockd is woken whose command somebody has made go on without
@@ -45,7 +42,8 @@ type duty struct {
 	Legacy  []byte       // see Options
 }
 
-// report is what a stand-in has to say when it ends.
+// report is what a stand-in has to say: a zero one when it has renewed once, and one when
+// it ends.
 type report struct {
 	Sent  time.Duration // when the last renewal that succeeded was sent; 0: none has
 	TTL   time.Duration // as granted by that
@@ -73,18 +71,23 @@ func StandIn(open func(legacy []byte) (backends.Backend, error)) error {
 	if err != nil {
 		return err
 	}
-	s := &standIn{duty: d, relay: newRelay(d), out: os.NewFile(reportFD, "report")}
-	s.keeper = &keeper{
-		backend: b, lease: d.Lease, grace: d.Grace, clock: s.clock, tick: tickOf(d.Clock),
-		log: slog.New(slog.DiscardHandler), guard: s.relay,
+	s := newStandIn(d, b, clockOf(d.Clock))
+	if d.Guarded {
+		s.guard = guard.Reach(os.NewFile(pipeFD, "guard"))
 	}
 	released := make(chan struct{})
 	go func() {
 		io.Copy(io.Discard, in)
 		close(released)
 	}()
-	s.run(released, func() { conn.Write([]byte{0}) })
-	return nil
+	out := json.NewEncoder(conn)
+	said := s.run(released, func() { out.Encode(report{}) })
+	err = out.Encode(said)
+	if said.Woken {
+		syscall.Kill(syscall.Getppid(), syscall.SIGCONT)
+		<-released
+	}
+	return err
 }
 
 // standIn is the work of one.
@@ -92,42 +95,40 @@ type standIn struct {
 	duty
 	*relay
 	keeper *keeper
-	out    io.WriterAt
+	halted func(pid int) bool
+}
+
+func newStandIn(d duty, b backends.Backend, clock func() time.Duration) *standIn {
+	r := &relay{heard: heard{clock: clock, told: d.Orders.Kill}, orders: d.Orders, renewed: make(chan struct{}, 1)}
+	return &standIn{duty: d, relay: r, halted: halted, keeper: &keeper{
+		backend: b, lease: d.Lease, grace: d.Grace, clock: clock, tick: tickOf(d.Clock), log: slog.New(slog.DiscardHandler), guard: r,
+	}}
 }
 
 // run renews until released is closed or flockd has to go on, and calls ready after
 // the first time.
-func (s *standIn) run(released <-chan struct{}, ready func()) {
+func (s *standIn) run(released <-chan struct{}, ready func()) report {
 	end := keep(context.Background(), s.keeper, s.Timing, s.Sent)
 	s.keeper.hints <- struct{}{} // at once: whoever pressed Ctrl-Z is to know that it will
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
-	for woken := false; !woken; {
+	done, woken := false, false
+	for !done && !woken {
 		select {
 		case <-released:
-			end()
-			s.say(false)
-			return
+			done = true
 		case <-s.renewed:
 			ready()
 			ready = func() {}
 		case <-s.keeper.stops:
 			woken = true
 		case <-look.C:
-			woken = !halted(s.Command)
+			woken = !s.halted(s.Command)
 		}
 	}
 	end()
-	s.say(true)
-	syscall.Kill(syscall.Getppid(), syscall.SIGCONT)
-	<-released
-}
-
-func (s *standIn) say(woken bool) {
 	t := s.keeper.read()
-	said := report{Sent: t.sent, TTL: t.ttl, Kill: s.told, Acted: s.acted, Woken: woken}
-	text, _ := json.Marshal(said)
-	s.out.WriteAt(append(text, '\n'), 0)
+	return report{Sent: t.sent, TTL: t.ttl, Kill: s.told, Acted: s.acted, Woken: woken}
 }
 
 // relay tells a guard of deadlines in another's stead.
@@ -136,14 +137,6 @@ type relay struct {
 	guard   *guard.Guard // nil: there is none
 	orders  guard.Orders
 	renewed chan struct{}
-}
-
-func newRelay(d duty) *relay {
-	r := &relay{heard: heard{clock: clockOf(d.Clock), told: d.Orders.Kill}, orders: d.Orders, renewed: make(chan struct{}, 1)}
-	if d.Guarded {
-		r.guard = guard.Reach(os.NewFile(pipeFD, "guard"))
-	}
-	return r
 }
 
 // deadline sets when the guard has to kill the tree.

@@ -1,9 +1,9 @@
 package runner
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"syscall"
 	"time"
@@ -17,8 +17,9 @@ const (
 	// readyFor is how long a shell waits after Ctrl-Z, at most, for the stand-in to renew. With
 	// a store at hand that takes 20 to 30 ms.
 	readyFor = time.Second
-	// reportFor is how long a stand-in may take, at most, to end.
-	reportFor = time.Second
+	// reportFor is how long a stand-in may take, at most, to end. The guard knows what it
+	// has renewed: only the result is the worse for one that is killed.
+	reportFor = 5 * time.Second
 )
 
 // suspend stops flockd with its command, since a shell waits for both, and returns when
@@ -41,8 +42,8 @@ type relief struct {
 	back     chan<- report // to the keeper, which stands still until then
 	open     func()        // has the guardian go on
 
-	conn    *os.File // its end is the end of the work
-	report  *os.File
+	conn    *os.File
+	reports *bufio.Reader // a line each
 	process *os.Process
 	forget  func()
 }
@@ -67,7 +68,7 @@ func (r *run) relieve(k *keeper, p process) (*relief, error) {
 		return nil, err
 	}
 	s.conn.SetReadDeadline(time.Now().Add(readyFor))
-	s.conn.Read(make([]byte, 1))
+	s.reports.ReadBytes('\n')
 	return s, nil
 }
 
@@ -79,11 +80,8 @@ func (s *relief) start(r *run, d duty) error {
 	}
 	defer unix.Close(pair[1])
 	s.conn = os.NewFile(uintptr(pair[0]), "stand-in")
-	memory, err := unix.MemfdCreate("report", unix.MFD_CLOEXEC)
-	if err == nil {
-		s.report = os.NewFile(uintptr(memory), "report")
-		d.Orders, d.Guarded, err = s.guardian.lend(func(pipe uintptr) error { return s.fork(r, []uintptr{uintptr(pair[1]), uintptr(memory), pipe}) })
-	}
+	s.reports = bufio.NewReader(s.conn)
+	d.Orders, d.Guarded, err = s.guardian.lend(func(pipe uintptr) error { return s.fork(r, uintptr(pair[1]), pipe) })
 	if err == nil {
 		s.conn.SetWriteDeadline(time.Now().Add(readyFor))
 		err = json.NewEncoder(s.conn).Encode(d)
@@ -95,7 +93,7 @@ func (s *relief) start(r *run, d duty) error {
 }
 
 // fork starts the process, in a session of its own: it is deaf to the terminal.
-func (s *relief) fork(r *run, files []uintptr) error {
+func (s *relief) fork(r *run, conn, pipe uintptr) error {
 	family := r.tree.Family()
 	return family.Start(func() (pid int, err error) {
 		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
@@ -104,7 +102,7 @@ func (s *relief) fork(r *run, files []uintptr) error {
 		}
 		defer null.Close()
 		pid, err = syscall.ForkExec(guard.Program(), []string{StandInName, r.o.Request.Key}, &syscall.ProcAttr{
-			Files: append([]uintptr{null.Fd(), null.Fd(), null.Fd()}, files...),
+			Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), dutyFD: conn, pipeFD: pipe},
 			Sys:   &syscall.SysProcAttr{Setsid: true},
 		})
 		if err != nil {
@@ -119,9 +117,6 @@ func (s *relief) fork(r *run, files []uintptr) error {
 // fire lets go of a stand-in that knows no duty.
 func (s *relief) fire() {
 	s.conn.Close()
-	if s.report != nil {
-		s.report.Close()
-	}
 	if s.process != nil {
 		s.process.Kill()
 		s.process.Wait()
@@ -134,16 +129,33 @@ func (s *relief) end() (woken bool) {
 	if s == nil {
 		return false
 	}
-	s.conn.Close()
-	late := time.AfterFunc(reportFor, func() { s.process.Kill() }) // the guard must hear of one at a time
+	s.hush()
+	late := time.AfterFunc(reportFor, func() { s.process.Kill() }) // the guard is to hear one voice
 	s.process.Wait()
 	late.Stop()
 	s.forget()
-	var said report
-	json.NewDecoder(io.NewSectionReader(s.report, 0, reportSize)).Decode(&said)
-	s.report.Close()
+	said := s.said()
+	s.conn.Close()
 	s.goOn(said)
 	return said.Woken
+}
+
+// hush ends what is said to the stand-in, and so its work.
+func (s *relief) hush() {
+	if raw, err := s.conn.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_WR) })
+	}
+}
+
+// said is the last report of a stand-in that has ended; zero: it was killed.
+func (s *relief) said() (last report) {
+	s.conn.SetReadDeadline(time.Time{})
+	for {
+		text, err := s.reports.ReadBytes('\n')
+		if err != nil || json.Unmarshal(text, &last) != nil {
+			return last
+		}
+	}
 }
 
 func (s *relief) goOn(said report) {
