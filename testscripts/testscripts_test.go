@@ -27,6 +27,8 @@ func TestMain(m *testing.M) {
 		"unread":   unread,
 		"awkward":  awkward,
 		"nocgroup": nocgroup,
+		"hears":    hears,
+		"blocked":  blocked,
 	})
 }
 
