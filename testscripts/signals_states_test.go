@@ -45,8 +45,7 @@ var states = map[string]func(*testing.T) *moment{
 		m.launch(exec.Command("locker", "flockd.db", "locked", "once"))
 		until(m, "a locked store", func() bool { return m.pid("locked") != 0 && state(m.pid("locked")) == 'T' })
 		m.goOn = func() { unix.Kill(m.pid("locked"), unix.SIGCONT) }
-		// What is kept for the command waits there until it is looked for.
-		m.start("blocked", flockdPath(), "run", "-b", m.via, "-k", "k", "-w", "1m", "-c", "echo $$ >pid; exec sleep 1000")
+		m.starts()
 		until(m, "flockd asking", func() bool { return argv0(m.flockd) == flockdPath() && catches(m.flockd) })
 		return m
 	},
@@ -56,7 +55,7 @@ var states = map[string]func(*testing.T) *moment{
 		m.run(m.via, "k", "-c", "echo x >held; read -r _ <go")
 		m.await("held")
 		m.goOn = func() { fatal(os.WriteFile(filepath.Join(m.dir, "go"), []byte("\n"), 0)) }
-		m.start(flockdPath(), "run", "-b", m.via, "-k", "k", "-w", "1m", "hears")
+		m.starts()
 		m.said("waiting for k")
 		return m
 	},
@@ -117,6 +116,12 @@ func (m *moment) start(args ...string) {
 	m.flockd = m.job.cmd.Process.Pid
 }
 
+// starts starts a run that has to wait. What comes to its command stays pending there.
+func (m *moment) starts() {
+	m.Helper()
+	m.start("blocked", flockdPath(), "run", "-b", m.via, "-k", "k", "-w", "1m", "-c", "echo $$ >pid; exec sleep 1000")
+}
+
 // runs starts a run, by default of the command hears, and waits for that.
 func (m *moment) runs(args ...string) *moment {
 	m.Helper()
@@ -172,6 +177,11 @@ func (m *moment) bothStopped() {
 	until(m, "both stopped", func() bool { return state(m.flockd) == 'T' && state(m.command) == 'T' })
 }
 
+func (m *moment) bothGoOn() {
+	m.Helper()
+	until(m, "both going on", func() bool { return state(m.flockd) != 'T' && state(m.command) != 'T' })
+}
+
 func (m *moment) dead(pid int) {
 	m.Helper()
 	until(m, "dead", func() bool { return over(state(pid)) })
@@ -206,19 +216,28 @@ func (m *moment) heard(want ...syscall.Signal) {
 		m.hears(sig)
 	}
 	m.settle()
-	next := syscall.SIGUSR1
-	if m.signal == next {
-		next = syscall.SIGUSR2
-	}
-	m.send(next)
-	m.hears(next)
+	m.send(m.next())
+	m.hears(m.next())
 	var names []string
-	for _, sig := range append(want, next) {
+	for _, sig := range append(want, m.next()) {
 		names = append(names, unix.SignalName(sig))
 	}
 	if got := m.record(); !slices.Equal(got, names) {
 		m.Errorf("it heard %q, not %q", got, names)
 	}
+}
+
+// next is a signal that always comes to the command, and isn't the moment's.
+func (m *moment) next() syscall.Signal {
+	if m.signal == syscall.SIGUSR1 {
+		return syscall.SIGUSR2
+	}
+	return syscall.SIGUSR1
+}
+
+// pends reports whether a signal has come to the command, which has it blocked.
+func (m *moment) pends(sig syscall.Signal) bool {
+	return mask(fmt.Sprintf("/proc/%d/status", m.pid("pid")), "ShdPnd")&(1<<(sig-1)) != 0
 }
 
 // hears is a command that writes its number to the file pid, and the signals that come to

@@ -3,7 +3,6 @@
 package testscripts
 
 import (
-	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -94,23 +93,28 @@ func TestSignalsTableIsExplained(t *testing.T) {
 var outcomes = map[string]func(*moment){
 	"ends": func(m *moment) {
 		m.send(m.signal)
-		m.job.ends(128 + int(m.signal))
+		m.job.ends(128 + int(m.signal)).says("stopped waiting")
 		m.nothingStarted()
+		if n := m.claims("k"); m.state == "in line" && n != 1 {
+			m.Errorf("%d claims", n)
+		}
 	},
 	"kept": func(m *moment) {
 		m.send(m.signal)
 		m.settle()
 		m.goOn()
-		until(m, "the signal", func() bool {
-			return mask(fmt.Sprintf("/proc/%d/status", m.pid("pid")), "ShdPnd")&(1<<(m.signal-1)) != 0
-		})
+		until(m, "the signal", func() bool { return m.pends(m.signal) })
 	},
 	"dropped": func(m *moment) {
 		m.send(m.signal)
 		m.settle()
 		m.goOn()
 		m.await("pid")
-		m.heard()
+		m.send(m.next())
+		until(m, "the next signal", func() bool { return m.pends(m.next()) })
+		if m.pends(m.signal) {
+			m.Error("the command has got it")
+		}
 	},
 	"passed":     func(m *moment) { m.send(m.signal); m.heard(m.signal) },
 	"not passed": func(m *moment) { m.send(m.signal); m.heard() },
@@ -120,10 +124,7 @@ var outcomes = map[string]func(*moment){
 		m.send(syscall.SIGCONT)
 		m.hears(m.signal)
 	},
-	"goes on": func(m *moment) {
-		m.send(m.signal)
-		until(m, "both going on", func() bool { return state(m.flockd) != 'T' && state(m.command) != 'T' })
-	},
+	"goes on":    func(m *moment) { m.send(m.signal); m.bothGoOn() },
 	"stops both": func(m *moment) { m.send(m.signal); m.bothStopped() },
 	"stops them": func(m *moment) {
 		m.send(m.signal)
@@ -140,8 +141,17 @@ var outcomes = map[string]func(*moment){
 		m.send(syscall.SIGCONT)
 		until(m, "going on", func() bool { return state(m.flockd) != 'T' })
 	},
-	"nothing": func(m *moment) { m.send(m.signal); m.bothStopped() },
-	"kills":   func(m *moment) { m.send(m.signal); m.dead(m.flockd); m.nothingStarted() },
+	"nothing": func(m *moment) {
+		m.send(m.signal)
+		m.bothStopped()
+		m.send(syscall.SIGCONT)
+		m.bothGoOn()
+		m.settle()
+		if heard := m.record(); slices.ContainsFunc(heard, func(name string) bool { return name != "SIGCONT" }) {
+			m.Errorf("it heard %q", heard)
+		}
+	},
+	"kills": func(m *moment) { m.send(m.signal); m.dead(m.flockd); m.nothingStarted() },
 	"the guard": func(m *moment) {
 		m.send(m.signal)
 		m.dead(m.flockd)
