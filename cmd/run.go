@@ -116,7 +116,8 @@ type lockedRun struct {
 	descriptors []int // for the command, beside its streams
 	signals     chan os.Signal
 	file        *resultFile
-	waiting     bool // and has said so
+	began       time.Time
+	waiting     *waiting // nil: it never was
 }
 
 func (r *lockedRun) do(ctx context.Context) runner.Result {
@@ -124,7 +125,7 @@ func (r *lockedRun) do(ctx context.Context) runner.Result {
 	if err != nil {
 		return resultOf(err)
 	}
-	began := time.Now()
+	r.began = time.Now()
 	store, err := openStore(r.backend, r.signals)
 	if err != nil {
 		return resultOf(badBackend(backendNamed(r.from), err))
@@ -135,7 +136,7 @@ func (r *lockedRun) do(ctx context.Context) runner.Result {
 		return resultOf(err)
 	}
 	o := r.options(store, path)
-	o.Spent = time.Since(began)
+	o.Spent = time.Since(r.began)
 	return runner.Run(ctx, o)
 }
 
@@ -181,7 +182,9 @@ func (r *lockedRun) options(store backends.Backend, path string) runner.Options 
 		Signals:       r.signals,
 		Log:           r.print.log,
 		OnWait:        r.onWait,
+		OnWaited:      r.onWaited,
 		OnGrant: func(lease backends.Lease) error {
+			r.lines.hide()
 			r.nameCaveat(store)
 			return r.onGrant(lease)
 		},
@@ -205,14 +208,23 @@ func (r *lockedRun) command(path string, store backends.Backend) runner.Command 
 	}
 }
 
+// onWait shows that the run waits.
 func (r *lockedRun) onWait(held *backends.HeldError) {
-	if r.waiting {
-		return
+	if r.waiting == nil {
+		r.waiting = r.newWaiting()
+		if err := r.file.write(classWaiting); err != nil {
+			r.warnResultFile(err)
+		}
 	}
-	r.waiting = true
-	r.say(slog.LevelInfo, "waiting for "+r.key+": "+heldText(held), slog.Any("held_by", cleanClaims(held.Holders)), slog.Int("waiting", held.Waiters))
-	if err := r.file.write(classWaiting); err != nil {
-		r.warnResultFile(err)
+	r.waiting.heard(time.Now(), held)
+}
+
+// onWaited takes away what was shown. Where the key was granted the time of the lease runs,
+// and onGrant makes sure of it.
+func (r *lockedRun) onWaited(class runner.Class) {
+	r.waiting.end()
+	if class != "" {
+		r.lines.hide()
 	}
 }
 

@@ -58,6 +58,7 @@ type line struct {
 	held    *backends.HeldError // the last answer, if it was that
 	why     error               // why the last question got no answer; nil: it got one
 	open    bool                // the last question may be granted yet
+	told    bool                // OnWait was called
 	backoff time.Duration
 	floor   time.Duration
 }
@@ -76,6 +77,9 @@ func acquire(ctx context.Context, o *Options, clock func() time.Duration) (grant
 	}
 	if !l.waited { // else they were for those who wait
 		g.early = others
+	}
+	if l.told && o.OnWaited != nil {
+		o.OnWaited(r.Class)
 	}
 	if r.Class != "" && l.claimed {
 		limit := leaveFor
@@ -162,6 +166,7 @@ func (l *line) judge(ctx context.Context, err error) Result {
 	}
 	l.why = telling(l.why, err)
 	l.o.Log.Log(context.Background(), level, "no answer from the store, asking again", "key", l.o.Request.Key, "err", err)
+	l.tell(nil)
 	return Result{}
 }
 
@@ -179,10 +184,16 @@ func (l *line) taken() Result {
 		return Result{Class: Skipped, Held: l.held}
 	}
 	l.waited = true
-	if l.o.OnWait != nil {
-		l.o.OnWait(l.held)
-	}
+	l.tell(l.held)
 	return Result{}
+}
+
+// tell says what the wait has come to.
+func (l *line) tell(held *backends.HeldError) {
+	if l.o.OnWait != nil && l.o.Wait != 0 {
+		l.told = true
+		l.o.OnWait(held)
+	}
 }
 
 // findPidfds has package os find out whether the kernel has pidfds, for which it starts a
