@@ -3,10 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
-	"time"
 
 	"flockd/runner"
 )
@@ -81,22 +77,4 @@ func resultOf(err error) runner.Result {
 		return runner.Result{Class: f.class, Err: err}
 	}
 	return runner.Result{Class: runner.Internal, Err: err}
-}
-
-// endBySignal ends this process the way the command ended, so that a shell and
-// its scripts stop as they would without flockd. It returns where the signal
-// doesn't end us.
-func endBySignal(sig syscall.Signal) {
-	switch sig {
-	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM:
-	default:
-		return // the runtime would swallow it, or print its goroutines
-	}
-	if os.Getpid() == 1 {
-		return // the first process of a container can't die of a signal
-	}
-	signal.Reset(sig)
-	if syscall.Kill(syscall.Getpid(), sig) == nil {
-		time.Sleep(time.Second) // it is delivered to any thread, in its own time
-	}
 }

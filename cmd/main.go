@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flockd/cmd/signals"
 	"flockd/runner"
 )
 
@@ -58,7 +59,7 @@ func (a *app) end(err error) int {
 	case errors.As(err, &e):
 		if e.signal() != 0 && a.Process {
 			a.lines.flush()
-			endBySignal(e.signal())
+			signals.End(e.signal())
 		}
 		return e.code()
 	}

@@ -78,12 +78,12 @@ func backendNamed(from string) string {
 
 // openStore opens the store at u. One that can't be reached, or takes its time, is
 // waited for and tried again whenever it is asked; the error is the user's. A
-// signal ends the wait here and stays in signals, for whoever waits next.
-func openStore(u *backends.URL, signals chan os.Signal) (backends.Backend, error) {
+// signal ends the wait here and stays in the queue, for whoever waits next.
+func openStore(u *backends.URL, queue chan os.Signal) (backends.Backend, error) {
 	o := newOpening(func() (backends.Backend, error) { return all.Open(context.Background(), u) })
 	timer := time.NewTimer(openAtMost)
 	defer timer.Stop()
-	if !o.latest.waited(timer.C, signals) {
+	if !o.latest.waited(timer.C, queue) {
 		return o, nil
 	}
 	var bad *backends.URLError

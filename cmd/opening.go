@@ -7,10 +7,10 @@ import (
 	"iter"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"flockd/backends"
+	"flockd/cmd/signals"
 )
 
 // opening is a store that isn't open yet. It is opened in a goroutine of its own,
@@ -52,21 +52,19 @@ func (o *opening) try() *attempt {
 }
 
 // waited reports whether the attempt came to an end, before a limit and before a
-// signal that ends a wait; others are dropped, as they are in line.
-func (a *attempt) waited(limit <-chan time.Time, signals chan os.Signal) bool {
+// signal that ends a wait. What came meanwhile is left in signals.
+func (a *attempt) waited(limit <-chan time.Time, queue chan os.Signal) bool {
+	var came []os.Signal
+	defer func() { signals.Return(queue, came) }()
 	for {
 		select {
 		case <-a.done:
 			return true
 		case <-limit:
 			return false
-		case sig := <-signals:
-			switch sig {
-			case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
-				select {
-				case signals <- sig:
-				default: // others of its kind fill the queue
-				}
+		case sig := <-queue:
+			came = append(came, sig)
+			if signals.Ends(sig) {
 				return false
 			}
 		}

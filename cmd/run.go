@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"flockd/backends"
+	"flockd/cmd/signals"
 	"flockd/runner"
 )
 
@@ -84,17 +85,14 @@ func (a *app) runLocked(ctx context.Context, o *runOptions) error {
 	var descriptors []int
 	if a.Process {
 		descriptors = inheritedDescriptors()
-		outlivePipes()
+		signals.OutlivePipes()
 	}
 	a.print = newPrinter(a.lines, o.json, o.quiet, o.verbose)
 	a.print.secrets = secretsOf(o.backend)
 	id := backends.NewID()
 	who := owner(a.Streams, o.argv[0], o.note)
 	r := &lockedRun{app: a, runOptions: o, id: id, who: who, descriptors: descriptors}
-	signals, caught := r.catchSignals()
-	if o.resultFile != "" {
-		<-caught // a signal must find the file with an outcome
-	}
+	r.signals = a.takeSignals() // from here on there is something to lose, the result file first
 	file, err := openResultFile(o.resultFile, record{
 		Key: o.key, ID: id, Backend: o.backend.String(), Host: who.Host, User: who.User,
 		PID: who.PID, Command: who.Command, Note: who.Note, Asked: time.Now(),
@@ -103,7 +101,7 @@ func (a *app) runLocked(ctx context.Context, o *runOptions) error {
 		return err
 	}
 	r.file = file
-	res := r.do(ctx, signals, caught)
+	res := r.do(ctx)
 	r.onEnd(res) // where it didn't get as far as the runner
 	r.report(res)
 	return &ended{res, o.exits}
@@ -116,19 +114,19 @@ type lockedRun struct {
 	id          string
 	who         backends.Owner
 	descriptors []int // for the command, beside its streams
+	signals     chan os.Signal
 	file        *resultFile
 	began       time.Time
 	waiting     *waiting // nil: it never was
 }
 
-func (r *lockedRun) do(ctx context.Context, signals chan os.Signal, caught <-chan struct{}) runner.Result {
+func (r *lockedRun) do(ctx context.Context) runner.Result {
 	path, err := lookUp(r.argv[0], r.Streams)
 	if err != nil {
 		return resultOf(err)
 	}
 	r.began = time.Now()
-	store, err := openStore(r.backend, signals)
-	<-caught // from here on there is something to lose
+	store, err := openStore(r.backend, r.signals)
 	if err != nil {
 		return resultOf(badBackend(backendNamed(r.from), err))
 	}
@@ -137,9 +135,17 @@ func (r *lockedRun) do(ctx context.Context, signals chan os.Signal, caught <-cha
 	if err := r.checkGrace(store.Traits()); err != nil {
 		return resultOf(err)
 	}
-	o := r.options(store, signals, path)
+	o := r.options(store, path)
 	o.Spent = time.Since(r.began)
 	return runner.Run(ctx, o)
+}
+
+// takeSignals are the signals that come to this process; nil: it isn't all ours.
+func (a *app) takeSignals() chan os.Signal {
+	if !a.Process {
+		return nil
+	}
+	return signals.Take()
 }
 
 // nameDefault says what a lock in the default store is worth.
@@ -158,7 +164,7 @@ func (r *lockedRun) nameCaveat(store backends.Backend) {
 }
 
 // options are the runner's.
-func (r *lockedRun) options(store backends.Backend, signals <-chan os.Signal, path string) runner.Options {
+func (r *lockedRun) options(store backends.Backend, path string) runner.Options {
 	return runner.Options{
 		Backend: store,
 		Request: backends.Request{
@@ -173,7 +179,7 @@ func (r *lockedRun) options(store backends.Backend, signals <-chan os.Signal, pa
 		WarnSignal:    r.warnSignal,
 		Leftovers:     r.leftovers,
 		OnUnavailable: r.onUnavailable,
-		Signals:       signals,
+		Signals:       r.signals,
 		Log:           r.print.log,
 		OnWait:        r.onWait,
 		OnWaited:      r.onWaited,

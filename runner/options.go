@@ -71,7 +71,7 @@ type Options struct {
 
 	OnUnavailable OnUnavailable
 
-	Signals <-chan os.Signal // passed to the command; before it runs HUP, INT, QUIT and TERM give up the place in line, others are dropped
+	Signals <-chan os.Signal // passed to the command; before it runs HUP, INT, QUIT and TERM give up the place in line; what else comes in line is dropped
 	Log     *slog.Logger
 
 	OnWait   func(*backends.HeldError)  // called with each answer that keeps us in line, nil: a question in it had none; may be nil

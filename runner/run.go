@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"syscall"
 	"time"
 
@@ -49,6 +50,7 @@ type run struct {
 	tree  *tree.Tree    // of the command
 	tty   *tty.Terminal // of the command and us; nil: there is none
 	guard *guardian     // over it; nil: there is none
+	early []os.Signal   // came before the command, and are for it
 }
 
 // launch is the start of a command.
@@ -62,6 +64,7 @@ type launch struct {
 
 func (r *run) run(ctx context.Context) Result {
 	g, res := acquire(ctx, r.o, r.clock)
+	r.early = g.early
 	switch res.Class {
 	case "":
 		return r.locked(ctx, g)
@@ -183,6 +186,9 @@ func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Res
 		r.o.OnStart(under)
 	}
 	s := r.supervision(p, k)
+	for _, sig := range r.early {
+		s.passOn(sig, true)
+	}
 	exit := s.watch(ctx)
 	r.guard.over()
 	if k != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -591,4 +592,28 @@ func TestVerdict(t *testing.T) {
 // nobody is a tree without a process and without a guard.
 func nobody(string, *guardian) (*tree.Tree, *tty.Terminal) {
 	return tree.Known(tree.Identity{}, -1), nil
+}
+
+// A signal that came before the command, while nobody stood in line, is passed to it:
+// also where it runs unlocked.
+func TestRunPassesOnWhatCameBefore(t *testing.T) {
+	for name, fault := range map[string]error{"locked": nil, "unlocked": backends.Refuse("", "no such user")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, signals := mem.New(), make(chan os.Signal)
+				f := &faulty{Backend: b, acquire: func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+					signals <- syscall.SIGUSR1
+					if fault != nil {
+						return backends.Lease{}, fault
+					}
+					return b.Acquire(ctx, r)
+				}}
+				fake := newFake(syscall.SIGUSR1)
+				r, _ := runFake(t, Options{Backend: f, Signals: signals, OnUnavailable: RunUnlocked}, fake, time.Hour)
+				if r.Class != Finished || r.Signal != syscall.SIGUSR1 || !slices.Equal(fake.signals(), []string{"pass user defined signal 1 0s"}) {
+					t.Errorf("%+v, signals %q", r, fake.signals())
+				}
+			})
+		})
+	}
 }

@@ -27,6 +27,7 @@ const (
 	// true one nearly always does, isn't held up.
 	hintFloorMin = 10 * time.Millisecond
 	hintFloorMax = time.Second
+	earlyKept    = 32 // signals that come before the command
 )
 
 // errLate says that a grant came when the time to stop its command had passed.
@@ -42,6 +43,7 @@ type grant struct {
 	lease  backends.Lease
 	timing Timing
 	sent   time.Duration // the clock just before the question that was answered by it
+	early  []os.Signal   // for the command: they came before it, and nobody stood in line
 }
 
 // line is one acquisition: it asks until it is granted the key or gives up.
@@ -51,6 +53,7 @@ type line struct {
 
 	began   time.Duration
 	silent  time.Duration       // since when the store owes an answer
+	waited  bool                // somebody was in the way
 	claimed bool                // the store has or may have a claim of ours
 	held    *backends.HeldError // the last answer, if it was that
 	why     error               // why the last question got no answer; nil: it got one
@@ -68,8 +71,12 @@ func acquire(ctx context.Context, o *Options, clock func() time.Duration) (grant
 	go findPidfds()
 	inLine, stop := heed(ctx, o.Signals)
 	g, r := l.stand(inLine)
-	if stop() != nil && r.Class == "" { // a signal came with the grant
+	others, err := stop()
+	if err != nil && r.Class == "" { // a signal came with the grant
 		r = interrupted(inLine)
+	}
+	if !l.waited { // else they were for those who wait
+		g.early = others
 	}
 	if l.told && o.OnWaited != nil {
 		o.OnWaited(r.Class)
@@ -132,7 +139,7 @@ func (l *line) ask(ctx context.Context) (grant, error) {
 	if err == nil && l.clock() >= sent+timing.Term {
 		err = errLate
 	}
-	return grant{lease, timing, sent}, err
+	return grant{lease: lease, timing: timing, sent: sent}, err
 }
 
 // judge returns a Result with a Class if err ends the wait.
@@ -176,6 +183,7 @@ func (l *line) taken() Result {
 	case l.waitLeft() <= 0:
 		return Result{Class: Skipped, Held: l.held}
 	}
+	l.waited = true
 	l.tell(l.held)
 	return Result{}
 }
@@ -273,12 +281,13 @@ func (l *line) leave(ctx context.Context, limit time.Duration, why Class) (open 
 	return open
 }
 
-// heed ends the context on the first signal that ends a process which waits;
-// others are for a command that isn't there yet, and are dropped. After stop,
-// which returns the context's error, no signal is taken any more.
-func heed(ctx context.Context, signals <-chan os.Signal) (_ context.Context, stop func() error) {
+// heed ends the context on the first signal that ends a process which waits. After stop,
+// which returns the other signals that came and the context's error, none is taken any
+// more.
+func heed(ctx context.Context, signals <-chan os.Signal) (_ context.Context, stop func() ([]os.Signal, error)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	end, done := make(chan struct{}), make(chan struct{})
+	var others []os.Signal
 	go func() {
 		defer close(done)
 		for {
@@ -293,15 +302,18 @@ func heed(ctx context.Context, signals <-chan os.Signal) (_ context.Context, sto
 					cancel(&interrupt{s.(syscall.Signal)})
 					return
 				}
+				if len(others) < earlyKept {
+					others = append(others, s)
+				}
 			}
 		}
 	}()
-	return ctx, func() error {
+	return ctx, func() ([]os.Signal, error) {
 		close(end)
 		<-done
 		err := ctx.Err()
 		cancel(nil)
-		return err
+		return others, err
 	}
 }
 

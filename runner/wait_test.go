@@ -414,6 +414,40 @@ func TestSignalAfterTheGrant(t *testing.T) {
 	})
 }
 
+// What comes while the store is asked, and ends nobody, is for the command; who has
+// stood in line was told himself.
+func TestOtherSignalsBeforeTheGrant(t *testing.T) {
+	for name, inLine := range map[string]bool{"at once": false, "in line": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, signals := mem.New(), make(chan os.Signal)
+				if inLine {
+					hold(t, b, "other")
+					time.AfterFunc(sec, func() { b.Release(context.Background(), "k", "other", backends.Outcome{}) })
+				}
+				f := &faulty{Backend: b, acquire: func(_ context.Context, r backends.Request) (backends.Lease, error) {
+					for range earlyKept { // two thirds find no room
+						signals <- syscall.SIGUSR1
+						signals <- syscall.SIGUSR2
+						signals <- syscall.SIGCONT
+					}
+					return b.Acquire(context.Background(), r)
+				}}
+				o := waitFor(f, time.Minute)
+				o.Signals = signals
+				g, r := acquire(t.Context(), o, newClock().now)
+				want := slices.Repeat([]os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT}, earlyKept)[:earlyKept]
+				if inLine {
+					want = nil
+				}
+				if r.Class != "" || !slices.Equal(g.early, want) {
+					t.Errorf("%+v, %v", r, g.early)
+				}
+			})
+		})
+	}
+}
+
 // A run that leaves the line while the store is silent says that the key may yet be its
 // own: the grant came with a signal, or an earlier question is on its way.
 func TestLeavingASilentStoreIsTold(t *testing.T) {

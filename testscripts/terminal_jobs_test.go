@@ -3,8 +3,8 @@
 package testscripts
 
 import (
-	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -95,7 +95,7 @@ func TestTerminalSuspendAtARead(t *testing.T) {
 func TestTerminalSuspendWithOthers(t *testing.T) {
 	everyShell(t, func(s *session) {
 		s.script("steps", "RUN sh waits\necho $? >next\n")
-		for _, line := range []string{s.shell + " ./steps", "RUN sh waits | cat", "echo | RUN sh waits"} {
+		for _, line := range []string{s.shell + " ./steps", "RUN sh waits | cat", "yes | RUN sh waits"} {
 			pid := s.starts(line)
 			s.suspend(pid)
 			s.note("%s: status %s, jobs: %s", line, s.status(), s.jobs())
@@ -200,7 +200,7 @@ func TestTerminalShellInside(t *testing.T) {
 func TestTerminalStoppedKeepsTheLease(t *testing.T) {
 	const ttl = 6 * time.Second
 	locks(t, func(s *session) {
-		pid := s.starts("flockd run --key k --ttl " + ttl.String() + " -- sh waits")
+		pid := s.starts("RUN sh waits")
 		s.suspend(pid)
 		began := s.holdsUntil()
 		until(s, "renewed", func() bool { return s.holdsUntil() > began+int64(3*ttl) })
@@ -213,21 +213,26 @@ func TestTerminalStoppedKeepsTheLease(t *testing.T) {
 			s.Errorf("status %s", status)
 		}
 		s.given()
-	}, "bash", "dash", "zsh")
+	}, "flockd run --key k --ttl "+ttl.String()+" -- ", "bash", "dash", "zsh")
 }
 
-// A stopped command whose lease is lost is killed, and flockd says so once it goes on.
+// A stopped command whose lease is lost is killed soon, and flockd goes on to say so.
 func TestTerminalStoppedLosesTheLease(t *testing.T) {
 	locks(t, func(s *session) {
-		pid := s.starts("flockd run --key k --ttl 2s --result-file " + filepath.Join(s.dir, "result") + " -- sh waits")
+		pid := s.starts("RUN sh waits")
+		flockd := parent(pid)
 		s.suspend(pid)
+		end := s.holdsUntil()
 		s.lose()
 		s.dead(pid)
-		s.given()
-		s.enter("fg")
-		s.prompt()
-		if status := s.status(); status != "79" {
-			s.Errorf("status %s", status)
+		if late := monotonic() - end; late > 0 {
+			s.Errorf("nobody has looked whether the lease lasts: dead %v after its end", time.Duration(late))
 		}
-	}, "bash", "dash", "zsh")
+		s.sees("lost the lock on k")
+		s.dead(flockd)
+		if result := s.text("result"); !strings.Contains(result, `"class":"lost"`) {
+			s.Error(result)
+		}
+		s.given()
+	}, "flockd run --key k --ttl 12s --result-file result -- ", "bash", "dash", "zsh")
 }

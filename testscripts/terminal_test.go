@@ -39,7 +39,7 @@ const prompt = "ready> "
 var shells = map[string][]string{
 	"bash": {"bash", "--norc", "-i"},
 	"dash": {"dash", "-i"},
-	"zsh":  {"zsh", "-f", "-i"},
+	"zsh":  {"zsh", "-f", "-i", "-o", "no_prompt_sp"}, // a line end that isn't there is none of ours
 }
 
 const locked = "flockd run --key k -- "
@@ -65,13 +65,13 @@ func as(t *testing.T, scene func(*session), names ...string) {
 	}
 }
 
-// locks plays a scene that is about flockd alone.
-func locks(t *testing.T, scene func(*session), names ...string) {
+// locks plays a scene that is about flockd alone, with RUN as given.
+func locks(t *testing.T, scene func(*session), run string, names ...string) {
 	t.Parallel()
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			play(t, scene, name, locked)
+			play(t, scene, name, run)
 		})
 	}
 }
@@ -95,7 +95,7 @@ func newSession(t *testing.T, shell, run string) *session {
 	s.tool("mkfifo", filepath.Join(s.dir, "go"))
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("%s, RUN is %q; the screen was\n%s", shell, run, s.printed())
+			t.Logf("%s, RUN is %q; the screen was\n%s", shell, run, escapes.ReplaceAllString(s.printed(), ""))
 		}
 		endIn(s.dir)
 	})
@@ -188,6 +188,9 @@ func openTerminal(t interface {
 	fatal(err)
 	return pty, tty
 }
+
+// escapes are what moves the cursor and the like.
+var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]|[\r\x1b]`)
 
 // control works on a file's descriptor, and leaves reads of it able to be ended.
 func control(file *os.File, do func(fd int)) {

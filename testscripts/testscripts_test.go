@@ -28,6 +28,8 @@ func TestMain(m *testing.M) {
 		"awkward":  awkward,
 		"nocgroup": nocgroup,
 		"machine":  machineInit,
+		"hears":    hears,
+		"blocked":  blocked,
 	})
 }
 

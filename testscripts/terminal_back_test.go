@@ -1,0 +1,105 @@
+//go:build linux
+
+package testscripts
+
+import (
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// end is a way in which a command ends that has the terminal in raw mode.
+type end struct {
+	name, run, status string
+	do                func(s *session, pid int)
+}
+
+var ends = []end{
+	{"loss", "flockd run --key k --ttl 2s -- ", "79", func(s *session, _ int) { s.lose() }},
+	{"max-runtime", "flockd run --key k --max-runtime 2s -- ", "124", func(*session, int) {}},
+	{"killed", locked, "137", func(s *session, pid int) { s.kill(parent(pid), syscall.SIGKILL) }},
+	{"frozen", "flockd run --key k --ttl 2s -- ", "79", func(s *session, pid int) {
+		flockd := parent(pid)
+		s.kill(flockd, syscall.SIGSTOP)
+		s.dead(pid)
+		s.kill(flockd, syscall.SIGCONT)
+	}},
+}
+
+// Where flockd or its guard ends a command, a script has the terminal as it was.
+func TestTerminalGivenBackToAScript(t *testing.T) {
+	givenBack(t, ends, func(s *session, end end) {
+		s.script("steps", "RUN sh raw\necho $? >status\nread -r line; echo \"$line\" >line\n")
+		s.starts("sh waits")
+		before := s.modes()
+		s.letGo()
+		s.prompt()
+		pid := s.starts(s.shell + " ./steps")
+		s.isRaw()
+		end.do(s, pid)
+		s.dead(pid)
+		s.await("status")
+		until(s, "the modes of before", func() bool { return s.modes() == before })
+		s.keys("a line\r")
+		s.await("line")
+		s.prompt()
+		if status, line := s.text("status"), s.text("line"); status != end.status+"\n" || line != "a line\n" {
+			s.Errorf("status %sline %s", status, line)
+		}
+		s.given()
+	})
+}
+
+// An interactive shell has it as it likes it: nothing of ours comes late, and takes it
+// from the shell again.
+func TestTerminalGivenBackToAShell(t *testing.T) {
+	givenBack(t, ends[:3], func(s *session, end end) {
+		before := s.atPrompt()
+		pid := s.starts("RUN sh raw")
+		s.isRaw()
+		guard := s.guard(pid)
+		end.do(s, pid)
+		s.dead(pid)
+		s.dead(guard)
+		s.prompt()
+		until(s, "the modes of before", func() bool { return s.modes() == before })
+		if status := s.status(); status != end.status {
+			s.Errorf("status %s", status)
+		}
+		s.given()
+	})
+}
+
+func givenBack(t *testing.T, ends []end, scene func(*session, end)) {
+	t.Parallel()
+	for _, end := range ends {
+		t.Run(end.name, func(t *testing.T) {
+			locks(t, func(s *session) { scene(s, end) }, end.run, "bash", "dash", "zsh")
+		})
+	}
+}
+
+// guard waits for the one of the flockd that runs a command.
+func (s *session) guard(pid int) (guard int) {
+	s.Helper()
+	until(s, "a guard", func() bool { guard = guardOf(parent(pid)); return guard != 0 })
+	return guard
+}
+
+// atPrompt are the modes in which the shell reads a line.
+func (s *session) atPrompt() unix.Termios {
+	s.Helper()
+	if s.shell != "dash" { // which edits no line
+		until(s, "a line to edit", func() bool { return s.modes().Lflag&unix.ICANON == 0 })
+	}
+	return s.modes()
+}
+
+// isRaw wants the terminal in the mode of the script raw.
+func (s *session) isRaw() {
+	s.Helper()
+	if s.modes().Lflag&(unix.ICANON|unix.ISIG|unix.ECHO) != 0 {
+		s.Error("the terminal isn't in raw mode")
+	}
+}
