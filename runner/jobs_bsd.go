@@ -13,6 +13,8 @@ func (ch *child) ignoreOutputStops() {}
 
 func (ch *child) stopped() syscall.Signal { return 0 }
 
+func title(string) {}
+
 func halted(int) bool { return true }
 
 func (r *run) suspend(*keeper, process, syscall.Signal) (woken bool) { return false }

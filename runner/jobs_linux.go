@@ -51,6 +51,12 @@ func (ch *child) stopped() syscall.Signal {
 	return syscall.Signal(status)
 }
 
+// title is what ps(1) shows of a process that was started as /proc/self/exe.
+func title(name string) {
+	text := append([]byte(name), 0)
+	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&text[0])), 0, 0, 0)
+}
+
 // halted reports whether a command is stopped.
 func halted(pid int) bool { return tree.Stopped(pid) }
 

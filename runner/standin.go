@@ -57,6 +57,7 @@ type report struct {
 // goes on or is dead. It makes flockd go on when the command has to be stopped, or has
 // been made to go on. open opens the store that Options.Legacy tells of.
 func StandIn(open func(legacy []byte) (backends.Backend, error)) error {
+	title(StandInName)
 	conn := os.NewFile(dutyFD, "duty")
 	in := bufio.NewReader(conn)
 	text, err := in.ReadBytes('\n')
@@ -84,10 +85,26 @@ func StandIn(open func(legacy []byte) (backends.Backend, error)) error {
 	said := s.run(released, func() { out.Encode(report{}) })
 	err = out.Encode(said)
 	if said.Woken {
-		syscall.Kill(syscall.Getppid(), syscall.SIGCONT)
-		<-released
+		wake(syscall.Getppid(), released)
 	}
 	return err
+}
+
+// wake makes flockd go on, which may not have stopped yet, until it has heard. One that
+// isn't stopped would take a CONT for somebody's wish that the command go on.
+func wake(flockd int, heard <-chan struct{}) {
+	look := time.NewTicker(lookEvery / 10)
+	defer look.Stop()
+	for {
+		if halted(flockd) {
+			syscall.Kill(flockd, syscall.SIGCONT)
+		}
+		select {
+		case <-heard:
+			return
+		case <-look.C:
+		}
+	}
 }
 
 // standIn is the work of one.

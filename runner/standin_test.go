@@ -65,7 +65,9 @@ func TestKeeperWhoseStandInHasFailed(t *testing.T) {
 func TestKeeperHearsOfAnotherTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := counted(mem.New())
-		f.renew = func(context.Context, backends.Lease) (backends.Renewal, error) { return backends.Renewal{TTL: 10 * sec}, nil }
+		f.renew = func(context.Context, backends.Lease) (backends.Renewal, error) {
+			return backends.Renewal{TTL: 10 * sec}, nil
+		}
 		k := keepMinute(t, f)
 		back := k.hold()
 		sent := k.clock.now()
