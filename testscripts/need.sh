@@ -13,6 +13,9 @@ package() {
 	redis-server) if command -v apt-get >/dev/null; then echo redis-server; else echo redis; fi ;;
 	redis-cli) if command -v apt-get >/dev/null; then echo redis-tools; else echo redis; fi ;;
 	etcd) if command -v apt-get >/dev/null; then echo etcd-server; else echo etcd; fi ;;
+	vi) if command -v apt-get >/dev/null; then echo vim-tiny; elif command -v apk >/dev/null; then echo vim; else echo vim-minimal; fi ;;
+	ssh) if command -v dnf >/dev/null; then echo openssh-clients; else echo openssh-client; fi ;;
+	sshd) echo openssh-server ;;
 	etcdctl) if command -v apt-get >/dev/null; then echo etcd-client; elif command -v apk >/dev/null; then echo etcd-ctl; else echo etcd; fi ;;
 	*) echo "$1" ;;
 	esac

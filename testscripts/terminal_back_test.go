@@ -48,34 +48,47 @@ func TestTerminalGivenBackToAScript(t *testing.T) {
 			s.Errorf("status %sline %s", status, line)
 		}
 		s.given()
-	})
+	}, "bash", "dash", "zsh")
 }
 
-// An interactive shell has it as it likes it: nothing of ours comes late, and takes it
-// from the shell again.
+// An interactive shell has it as before.
 func TestTerminalGivenBackToAShell(t *testing.T) {
-	givenBack(t, ends[:3], func(s *session, end end) {
+	givenBack(t, ends[:2], func(s *session, end end) {
 		before := s.atPrompt()
 		pid := s.starts("RUN sh raw")
 		s.isRaw()
-		guard := s.guard(pid)
 		end.do(s, pid)
 		s.dead(pid)
-		s.dead(guard)
 		s.prompt()
 		until(s, "the modes of before", func() bool { return s.modes() == before })
 		if status := s.status(); status != end.status {
 			s.Errorf("status %s", status)
 		}
 		s.given()
-	})
+	}, "bash", "dash", "zsh")
 }
 
-func givenBack(t *testing.T, ends []end, scene func(*session, end)) {
+// Where flockd is killed, the shell may have the terminal before the guard has, and edits
+// lines: nothing comes late, and takes it from the shell again.
+func TestTerminalLeftToAShell(t *testing.T) {
+	locks(t, func(s *session) {
+		s.atPrompt()
+		pid := s.starts("RUN sh raw")
+		guard := s.guard(pid)
+		s.kill(parent(pid), syscall.SIGKILL)
+		s.prompt()
+		s.dead(pid)
+		s.dead(guard)
+		s.atPrompt()
+		s.given()
+	}, locked, "bash", "zsh")
+}
+
+func givenBack(t *testing.T, ends []end, scene func(*session, end), shells ...string) {
 	t.Parallel()
 	for _, end := range ends {
 		t.Run(end.name, func(t *testing.T) {
-			locks(t, func(s *session) { scene(s, end) }, end.run, "bash", "dash", "zsh")
+			locks(t, func(s *session) { scene(s, end) }, end.run, shells...)
 		})
 	}
 }
@@ -94,6 +107,12 @@ func (s *session) atPrompt() unix.Termios {
 		until(s, "a line to edit", func() bool { return s.modes().Lflag&unix.ICANON == 0 })
 	}
 	return s.modes()
+}
+
+// cooked waits until the shell has read a line.
+func (s *session) cooked() {
+	s.Helper()
+	until(s, "a line that was read", func() bool { return s.modes().Lflag&unix.ICANON != 0 })
 }
 
 // isRaw wants the terminal in the mode of the script raw.

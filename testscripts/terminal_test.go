@@ -93,12 +93,7 @@ func newSession(t *testing.T, shell, run string) *session {
 	t.Helper()
 	s := &session{rig: embedded(t), shell: shell, run: run}
 	s.tool("mkfifo", filepath.Join(s.dir, "go"))
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("%s, RUN is %q; the screen was\n%s", shell, run, escapes.ReplaceAllString(s.printed(), ""))
-		}
-		endIn(s.dir)
-	})
+	t.Cleanup(func() { endIn(s.dir) })
 	for name, text := range scripts {
 		s.script(name, text)
 	}
@@ -144,6 +139,9 @@ func (s *session) lead(cmd *exec.Cmd) *job {
 	}
 	go func() { j.done <- cmd.Wait() }()
 	s.Cleanup(func() {
+		if s.Failed() {
+			s.describe()
+		}
 		s.hangUp()
 		j.cmd.Process.Kill()
 		err := <-j.done
@@ -187,6 +185,15 @@ func openTerminal(t interface {
 	})
 	fatal(err)
 	return pty, tty
+}
+
+// describe logs what is to be seen, and who is there.
+func (s *session) describe() {
+	s.Logf("%s, RUN is %q; the screen is\n%s", s.shell, s.run, escapes.ReplaceAllString(s.printed(), ""))
+	for _, pid := range processes(func(pid int) bool { return within(pid, s.dir) }) {
+		group, _ := unix.Getpgid(pid)
+		s.Logf("%d in group %d, %c: %s", pid, group, state(pid), argv(pid))
+	}
 }
 
 // escapes are what moves the cursor and the like.

@@ -110,12 +110,15 @@ func (j jobs) end() {
 
 // endIn kills what works in a folder.
 func endIn(dir string) {
-	for _, pid := range processes(func(pid int) bool {
-		cwd, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
-		return cwd == dir || strings.HasPrefix(cwd, dir+"/")
-	}) {
+	for _, pid := range processes(func(pid int) bool { return within(pid, dir) }) {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
+}
+
+// within reports whether a process works in a folder.
+func within(pid int, dir string) bool {
+	cwd, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+	return cwd == dir || strings.HasPrefix(cwd, dir+"/")
 }
 
 func fatal(err error) {
