@@ -6,7 +6,9 @@ set -eu
 package() {
 	case $1 in
 	cc) if command -v apk >/dev/null; then echo gcc musl-dev; elif command -v apt-get >/dev/null; then echo gcc libc6-dev; else echo gcc glibc-devel glibc-static; fi ;;
-	flock | unshare | setpriv | mount) echo util-linux ;;
+	flock | unshare | setpriv | mount | su | ionice) echo util-linux ;;
+	atd) echo at ;;
+	xargs) echo findutils ;;
 	redis-server) if command -v apt-get >/dev/null; then echo redis-server; else echo redis; fi ;;
 	redis-cli) if command -v apt-get >/dev/null; then echo redis-tools; else echo redis; fi ;;
 	etcd) if command -v apt-get >/dev/null; then echo etcd-server; else echo etcd; fi ;;
