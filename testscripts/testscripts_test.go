@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 		"unread":   unread,
 		"awkward":  awkward,
 		"nocgroup": nocgroup,
+		"counts":   counts,
 	})
 }
 
@@ -70,6 +71,7 @@ func (m withProgram) Run() int {
 // host's configuration.
 func setup(env *testscript.Env) error {
 	env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+	env.Setenv("FLOCKD", filepath.Join(bin, "flockd")) // where PATH is not to be relied on
 	env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 	env.Setenv("XDG_STATE_HOME", "")
 	env.Setenv("XDG_CONFIG_HOME", "")
