@@ -52,6 +52,7 @@ const (
 	runner   = "flockd/runner"
 	guardOf  = "flockd/runner/guard"
 	treeOf   = "flockd/runner/tree"
+	ttyOf    = "flockd/runner/tty"
 	cmdOf    = "flockd/cmd"
 	certs    = "flockd/backends/certs" // for drivers
 )
@@ -79,9 +80,12 @@ var rules = []struct {
 		return ours(dep) && dep.ImportPath != contract && dep.ImportPath != certs && !isDriver(dep.ImportPath)
 	}, false},
 	{"runner knows its own parts, and no driver", is(runner), func(dep pkg) bool {
-		return ours(dep) && dep.ImportPath != contract && dep.ImportPath != guardOf && dep.ImportPath != treeOf
+		return ours(dep) && !slices.Contains([]string{contract, guardOf, treeOf, ttyOf}, dep.ImportPath)
 	}, false},
-	{"the guard, which is to be early, knows its tree alone", is(guardOf), func(dep pkg) bool { return ours(dep) && dep.ImportPath != treeOf }, false},
+	{"the guard, which is to be early, knows its tree and terminal alone", is(guardOf), func(dep pkg) bool {
+		return ours(dep) && dep.ImportPath != treeOf && dep.ImportPath != ttyOf
+	}, false},
+	{"tty knows processes alone", is(ttyOf), func(dep pkg) bool { return ours(dep) && dep.ImportPath != treeOf }, false},
 	{"tree knows nothing of ours", is(treeOf), ours, false},
 	{"runner knows no flags", is(runner), func(dep pkg) bool { return strings.HasPrefix(dep.ImportPath, "github.com/spf13/") }, false},
 	{"cmd names no driver", is(cmdOf), func(dep pkg) bool { return isDriver(dep.ImportPath) }, true},
@@ -95,7 +99,7 @@ func ours(p pkg) bool { return p.Module != nil && p.Module.Main }
 
 // TestImports holds the packages to their one direction:
 // main → cmd → runner → backends ← drivers ← backends/all ← cmd, and beside
-// that runner → guard → tree.
+// that runner → guard → tty → tree.
 func TestImports(t *testing.T) {
 	pkgs := list(t, ".", "./backends/...")
 	for _, rule := range rules {

@@ -24,8 +24,7 @@ import (
 // held by that run any more, 1 if it may be, and 64 if it has done nothing, for stdin
 // is no legacy.
 func giveBack(stdin io.Reader) (code int) {
-	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
-	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) // it would hold the store's secrets
+	keepToItself()
 	l, err := readLegacy(stdin)
 	if err != nil {
 		return exitCode(runner.Result{Class: classUsage}, nil)
@@ -44,15 +43,11 @@ func (l *legacy) release() (last *backends.Run, err error) {
 	if l.Store == "" {
 		return nil, nil
 	}
-	for name, value := range l.Env {
-		os.Setenv(name, value)
-	}
-	u, err := backends.ParseURL(l.Store)
+	ctx := context.Background()
+	store, err := l.open()
 	if err != nil {
 		return nil, err
 	}
-	ctx := context.Background()
-	store := storeOfHold{newOpening(func() (backends.Backend, error) { return all.Open(ctx, u) })}
 	lease := backends.Lease{Key: l.Record.Key, ID: l.Record.ID, Token: l.Record.Token}
 	err = runner.GiveBack(ctx, store, lease, backends.Outcome{Class: string(classKilled)})
 	if !errors.Is(err, backends.ErrLost) {
@@ -67,19 +62,27 @@ func (l *legacy) release() (last *backends.Run, err error) {
 	return last, nil
 }
 
+// keepToItself makes a process deaf to people, and has it leave no core: that would hold the
+// store's secrets.
+func keepToItself() {
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+}
+
+// open begins to open the store.
+func (l *legacy) open() (storeOfHold, error) {
+	for name, value := range l.Env {
+		os.Setenv(name, value)
+	}
+	u, err := backends.ParseURL(l.Store)
+	if err != nil {
+		return storeOfHold{}, err
+	}
+	return storeOfHold{newOpening(func() (backends.Backend, error) { return all.Open(context.Background(), u) })}, nil
+}
+
 // inspectAtMost is how long the result file waits for the store's word.
 const inspectAtMost = 5 * time.Second
-
-// storeOfHold has a hold of ours even where it isn't open yet.
-type storeOfHold struct{ *opening }
-
-func (s storeOfHold) Release(ctx context.Context, key, id string, outcome backends.Outcome) error {
-	b, err := s.open(ctx)
-	if err != nil {
-		return err
-	}
-	return b.Release(ctx, key, id, outcome)
-}
 
 // complete makes the result file say that the run was killed, or what the store has
 // recorded of it, unless it says already how the run came out, or speaks of another

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -23,7 +24,21 @@ type lines struct {
 	out     io.Writer
 	queue   chan line
 	dropped atomic.Int64
+
+	live    atomic.Pointer[live]
+	changed chan struct{} // the live line
+	drawn   bool          // the live line is where the cursor is
 }
+
+// live is a line below all others, which is drawn over in place. It takes no place
+// in the queue: it is asked for what it says as it is drawn, and must not wait.
+type live interface {
+	ours() bool   // whether the terminal is ours to draw on now
+	text() string // one row of it at most; empty: none
+}
+
+// eraseLine takes the cursor to the start of its row, and empties the row.
+const eraseLine = "\r\x1b[K"
 
 // line is text to write, or a question whether all before it was written.
 type line struct {
@@ -32,18 +47,67 @@ type line struct {
 }
 
 func newLines(out io.Writer) *lines {
-	l := &lines{out: out, queue: make(chan line, linesKept)}
+	l := &lines{out: out, queue: make(chan line, linesKept), changed: make(chan struct{}, 1)}
 	go l.drain()
 	return l
 }
 
 func (l *lines) drain() {
-	for line := range l.queue {
-		if line.written != nil {
-			close(line.written)
-			continue
+	for {
+		select {
+		case line := <-l.queue:
+			l.write(line.text)
+			if line.written != nil {
+				close(line.written)
+			}
+		case <-l.changed:
+			l.write(nil)
 		}
-		l.out.Write(line.text)
+	}
+}
+
+// write puts text above the live line, and draws that anew.
+func (l *lines) write(text []byte) {
+	if below := l.live.Load(); below != nil {
+		text = l.above(*below, text)
+	}
+	if len(text) > 0 {
+		l.out.Write(text)
+	}
+}
+
+// above is text with what it takes to keep the live line below it.
+func (l *lines) above(below live, text []byte) []byte {
+	if !below.ours() {
+		l.drawn = false // a shell's prompt may be there by now
+		return text
+	}
+	row, was := below.text(), l.drawn
+	l.drawn = row != ""
+	if !was && !l.drawn {
+		return text
+	}
+	return slices.Concat([]byte(eraseLine), text, []byte(row))
+}
+
+// show keeps a live line below all others, from the next redraw until hide.
+func (l *lines) show(below live) { l.live.Store(&below) }
+
+// redraw draws the live line anew, soon.
+func (l *lines) redraw() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// hide waits until everything is written, as flush does, and the live line with it,
+// which has nothing to say any more. From then on whatever is in the cursor's row is left
+// alone.
+func (l *lines) hide() {
+	if l.live.Load() != nil {
+		l.flush()
+		l.live.Store(nil)
 	}
 }
 

@@ -28,8 +28,11 @@ type app struct {
 // pages and completions, and returns the exit code. It doesn't return if a signal
 // is to end the process.
 func Main(streams Streams, files fs.FS) (code int) {
-	if streams.Name == runner.GiveBackName {
+	switch streams.Name {
+	case runner.GiveBackName:
 		return giveBack(streams.Stdin)
+	case runner.StandInName:
+		return standIn()
 	}
 	a := &app{Streams: streams, files: files, lines: newLines(streams.Stderr)}
 	a.print = newPrinter(a.lines, false, false, false)

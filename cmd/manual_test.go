@@ -70,6 +70,12 @@ are dropped; while it waits for left-overs they stop those. Where the
 command, or the wait, ended by a HUP, INT or TERM that came to flockd, flockd ends
 by the same signal, so that a script stops as it would without flockd.`
 
+const runWaiting = `While flockd stands in line it says on stderr who holds the key and since when, its place in the line, and for how
+long it has waited. On a terminal that is one line, which is drawn over every second and is gone when the wait ends. Elsewhere, with
+--log-format json, where TERM is dumb or unset, and while flockd is in the background of its terminal it is a line at the start, one when
+the holder or the place has changed, every 30 seconds at most, and one every 5 minutes while nothing changes. A store that has given no
+answer for 10 seconds is named in their stead. -q says nothing of it.`
+
 const runProcesses = `The command is stopped as a whole: its process group, its descendants, and those of them that
 left the group or lost their parent. That happens when its lease can't be proven any more, after --max-runtime, and
 when flockd is killed.
@@ -126,6 +132,8 @@ func runSections(r *roff) {
 		r.item(s[0], s[1])
 	}
 	r.text(storeOptions)
+	r.section("waiting")
+	r.text(runWaiting)
 	r.section("processes")
 	r.text(runProcesses)
 	r.section("signals")

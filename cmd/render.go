@@ -3,7 +3,6 @@ package cmd
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"flockd/backends"
@@ -24,58 +23,94 @@ func cleanClaims(claims []backends.Claim) []backends.Claim {
 	return claims
 }
 
+// brevity is how much of who is in the way doesn't fit.
+type brevity int
+
+const (
+	inFull    brevity = iota
+	noDates           // nor notes
+	namesOnly         // user and host
+)
+
 // heldText says who is in the way and since when, as far as the store can tell:
-// "held by root@web2 (pid 4711, report.sh) for 2d3h, since …; 3 waiting".
+// "held by root@web2 (pid 4711, report.sh) for 2d3h, since …; renewed 12s ago; 3 waiting".
 func heldText(held *backends.HeldError) string {
-	var parts []string
-	switch {
-	case len(held.Holders) > 0:
-		parts = append(parts, holderText(held))
-	case held.Next != nil:
-		parts = append(parts, "nobody holds it, next in line is "+ownerText(held.Next.Owner)+sinceText("in line", held.AsOf, held.Next.Asked))
-	default:
-		parts = append(parts, "taken")
-	}
-	if len(held.Holders) > 0 {
-		if c := held.Holders[0]; c.State != backends.Cooling && !c.Renewed.IsZero() {
-			parts = append(parts, "renewed "+age(held.AsOf.Sub(c.Renewed))+" ago")
-		}
-	}
+	text := renewedText(held)
 	if held.Waiters > 0 {
-		parts = append(parts, fmt.Sprintf("%d waiting", held.Waiters))
+		text += fmt.Sprintf("; %d waiting", held.Waiters)
 	}
-	return strings.Join(parts, "; ")
+	return text
 }
 
-func holderText(held *backends.HeldError) string {
+// renewedText is heldText without those who wait.
+func renewedText(held *backends.HeldError) string {
+	text := inTheWay(held, inFull)
+	if len(held.Holders) > 0 {
+		if c := held.Holders[0]; c.State != backends.Cooling && !c.Renewed.IsZero() {
+			text += "; renewed " + age(held.AsOf.Sub(c.Renewed)) + " ago"
+		}
+	}
+	return text
+}
+
+// inTheWay says who is, and since when.
+func inTheWay(held *backends.HeldError, b brevity) string {
+	switch {
+	case len(held.Holders) > 0:
+		return holderText(held, b)
+	case held.Next != nil:
+		return "nobody holds it, next in line is " + b.owner(held.Next.Owner) + b.since("in line", held.AsOf, held.Next.Asked)
+	}
+	return "taken"
+}
+
+func holderText(held *backends.HeldError, b brevity) string {
 	c := held.Holders[0]
-	who := ownerText(c.Owner)
+	who := b.owner(c.Owner)
 	if others := len(held.Holders) - 1; others > 0 {
 		who += fmt.Sprintf(" and %d more", others)
 	}
 	if c.State == backends.Cooling {
-		return "cooling" + untilText(held.AsOf, c.Expires) + " after " + who + sinceText("", held.AsOf, c.Granted)
+		return "cooling" + b.until(held.AsOf, c.Expires) + " after " + who + b.since("", held.AsOf, c.Granted)
 	}
-	return "held by " + who + sinceText("", held.AsOf, c.Granted)
+	return "held by " + who + b.since("", held.AsOf, c.Granted)
 }
 
-// sinceText is " for 2d3h, since 2026-11-27 01:00:02 +0800"; empty: the store
+// since is " for 2d3h, since 2026-11-27 01:00:02 +0800"; empty: the store
 // can't tell.
-func sinceText(what string, now, since time.Time) string {
+func (b brevity) since(what string, now, since time.Time) string {
 	if since.IsZero() {
 		return ""
 	}
 	if what != "" {
 		what = " " + what
 	}
-	return fmt.Sprintf("%s for %s, since %s", what, age(now.Sub(since)), since.Local().Format(stamp))
+	text := what + " for " + age(now.Sub(since))
+	if b == inFull {
+		text += ", since " + since.Local().Format(stamp)
+	}
+	return text
 }
 
-func untilText(now, until time.Time) string {
+func (b brevity) until(now, until time.Time) string {
 	if until.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf(" for another %s, until %s,", age(until.Sub(now)), until.Local().Format(stamp))
+	text := " for another " + age(until.Sub(now))
+	if b == inFull {
+		text += ", until " + until.Local().Format(stamp) + ","
+	}
+	return text
+}
+
+func (b brevity) owner(o backends.Owner) string {
+	switch b {
+	case namesOnly:
+		return o.User + "@" + o.Host
+	case noDates:
+		o.Note = ""
+	}
+	return ownerText(o)
 }
 
 // ownerText is "root@web2 (pid 4711, report.sh)", with the note if there is one.

@@ -117,7 +117,8 @@ type lockedRun struct {
 	who         backends.Owner
 	descriptors []int // for the command, beside its streams
 	file        *resultFile
-	waiting     bool // and has said so
+	began       time.Time
+	waiting     *waiting // nil: it never was
 }
 
 func (r *lockedRun) do(ctx context.Context, signals chan os.Signal, caught <-chan struct{}) runner.Result {
@@ -125,7 +126,7 @@ func (r *lockedRun) do(ctx context.Context, signals chan os.Signal, caught <-cha
 	if err != nil {
 		return resultOf(err)
 	}
-	began := time.Now()
+	r.began = time.Now()
 	store, err := openStore(r.backend, signals)
 	<-caught // from here on there is something to lose
 	if err != nil {
@@ -137,7 +138,7 @@ func (r *lockedRun) do(ctx context.Context, signals chan os.Signal, caught <-cha
 		return resultOf(err)
 	}
 	o := r.options(store, signals, path)
-	o.Spent = time.Since(began)
+	o.Spent = time.Since(r.began)
 	return runner.Run(ctx, o)
 }
 
@@ -180,7 +181,9 @@ func (r *lockedRun) options(store backends.Backend, signals <-chan os.Signal, pa
 		Signals:       signals,
 		Log:           r.print.log,
 		OnWait:        r.onWait,
+		OnWaited:      r.onWaited,
 		OnGrant: func(lease backends.Lease) error {
+			r.lines.hide()
 			r.nameCaveat(store)
 			return r.onGrant(lease)
 		},
@@ -204,14 +207,23 @@ func (r *lockedRun) command(path string, store backends.Backend) runner.Command 
 	}
 }
 
+// onWait shows that the run waits.
 func (r *lockedRun) onWait(held *backends.HeldError) {
-	if r.waiting {
-		return
+	if r.waiting == nil {
+		r.waiting = r.newWaiting()
+		if err := r.file.write(classWaiting); err != nil {
+			r.warnResultFile(err)
+		}
 	}
-	r.waiting = true
-	r.say(slog.LevelInfo, "waiting for "+r.key+": "+heldText(held), slog.Any("held_by", cleanClaims(held.Holders)), slog.Int("waiting", held.Waiters))
-	if err := r.file.write(classWaiting); err != nil {
-		r.warnResultFile(err)
+	r.waiting.heard(time.Now(), held)
+}
+
+// onWaited takes away what was shown. Where the key was granted the time of the lease runs,
+// and onGrant makes sure of it.
+func (r *lockedRun) onWaited(class runner.Class) {
+	r.waiting.end()
+	if class != "" {
+		r.lines.hide()
 	}
 }
 

@@ -11,13 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"flockd/runner/tree"
+	"flockd/runner/tty"
 )
 
 // child is a command that was started.
 type child struct {
 	process *os.Process
 	tree    *tree.Tree
-	tty     int // the controlling terminal, or -1
+	tty     *tty.Terminal // nil: it leads a group of its own
 	chld    chan os.Signal
 	started time.Time
 	end     time.Time     // when its end was first seen; zero: it runs
@@ -25,20 +26,8 @@ type child struct {
 	exiting
 }
 
-// noTerminal is the number of a terminal that isn't there.
-const noTerminal = -1
-
-// controllingTerminal opens /dev/tty, if there is one.
-func controllingTerminal() int {
-	fd, err := unix.Open("/dev/tty", unix.O_RDONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return noTerminal
-	}
-	return fd
-}
-
 func startChild(l launch) (process, error) {
-	ch, err := start(l, controllingTerminal())
+	ch, err := start(l)
 	if err != nil {
 		return nil, err
 	}
@@ -46,15 +35,16 @@ func startChild(l launch) (process, error) {
 }
 
 // start starts the command. With a terminal that stays in our group, else it leads one
-// of its own. The terminal is closed by reap, or at once if the start fails; the tree
-// is the caller's.
-func start(l launch, tty int) (*child, error) {
-	ch := &child{tree: l.tree, tty: tty, chld: make(chan os.Signal, 1), reaped: make(chan struct{})}
+// of its own. The tree and the terminal are the caller's.
+func start(l launch) (*child, error) {
+	ch := &child{tree: l.tree, tty: l.tty, chld: make(chan os.Signal, 4), reaped: make(chan struct{})}
 	signal.Notify(ch.chld, syscall.SIGCHLD) // before the start, so that none is missed
+	ch.mindJobControl()
 	if err := ch.fork(l); err != nil {
 		ch.letGo()
 		return nil, err
 	}
+	ch.ignoreOutputStops()
 	l.guard.started(ch.tree.Identity)
 	ch.started = time.Now()
 	ch.expect(ch.process.Pid)
@@ -82,10 +72,9 @@ func (ch *child) begin(l launch, sys *syscall.SysProcAttr) error {
 func (ch *child) letGo() {
 	signal.Stop(ch.chld)
 	close(ch.reaped)
-	if ch.tty != noTerminal {
-		unix.Close(ch.tty)
-	}
 }
+
+func (ch *child) number() int { return ch.process.Pid }
 
 func (ch *child) containment() string { return ch.tree.Containment() }
 
@@ -104,10 +93,10 @@ func (ch *child) ended() bool {
 // too.
 func (ch *child) pass(sig syscall.Signal) {
 	switch {
-	case ch.tty != noTerminal && ch.fromTerminal(sig):
+	case ch.fromTerminal(sig):
 	case !ch.end.IsZero():
 		ch.tree.Signal(sig)
-	case ch.tty == noTerminal:
+	case ch.tty == nil:
 		syscall.Kill(-ch.process.Pid, sig) // not yet reaped, so the group's number is ours
 	default:
 		ch.process.Signal(sig)
@@ -117,9 +106,8 @@ func (ch *child) pass(sig syscall.Signal) {
 // fromTerminal reports whether a signal has to be taken for the terminal's.
 func (ch *child) fromTerminal(sig syscall.Signal) bool {
 	switch sig {
-	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGWINCH:
-		foreground, err := unix.IoctlGetInt(ch.tty, unix.TIOCGPGRP)
-		return err == nil && foreground == unix.Getpgrp()
+	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGWINCH, syscall.SIGTSTP:
+		return ch.tty.Ours()
 	}
 	return false
 }

@@ -10,7 +10,7 @@ import (
 
 // fork starts the command. These systems don't kill it with its parent: the guard does.
 func (ch *child) fork(l launch) error {
-	return ch.begin(l, &syscall.SysProcAttr{Setpgid: ch.tty == noTerminal})
+	return ch.begin(l, &syscall.SysProcAttr{Setpgid: ch.tty == nil})
 }
 
 // exiting tells when a child has exited, and doesn't reap it: until then the number of

@@ -11,7 +11,7 @@ import (
 // killed by the kernel as well when that thread ends, which it else may do at any time
 // (go.dev/issue/27505).
 func (ch *child) fork(l launch) error {
-	sys := &syscall.SysProcAttr{Setpgid: ch.tty == noTerminal}
+	sys := &syscall.SysProcAttr{Setpgid: ch.tty == nil}
 	if l.guard != nil {
 		sys.Pdeathsig = syscall.SIGKILL
 	}

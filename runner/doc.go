@@ -23,8 +23,13 @@
 //	          |                                    | and at the old Kill time at the latest
 //	          | a notice                           | stopping: TERM now, KILL a grace later
 //	          | MaxRuntime                         | stopping: TERM now, KILL a grace or 10 s later
+//	          | a stop of the command, where a     | suspended: we stop, and a stand-in renews
+//	          | shell waits for us                 |
 //	          | the end of the command             | ended; with left-overs as Options.Leftovers says:
 //	          |                                    | held until they have ended, or stopping
+//	suspended | CONT                               | held, from the stand-in's last sent, and renewed at once;
+//	          |                                    | or whatever the clock says by then, before any renewal
+//	          | what would be told as a stop       | held: the stand-in sends us CONT
 //	stopping  | the end of the whole tree          | ended; it is renewed until then
 //	ended     | a look at the clock: Term passed?  | over: Lost if so; the lease is released
 //
@@ -38,7 +43,8 @@
 // been granted the key, whatever the store and its driver do, and whatever happens
 // to wall clocks. The lease is never given back while one of them is alive. What can
 // be reached is said in package tree, what the guard does in package guard: it knows
-// each deadline that the keeper does, and starts before the command.
+// each deadline that the keeper does, and starts before the command. While we are
+// suspended the stand-in is the keeper: see StandIn.
 //
 // # What is not
 //

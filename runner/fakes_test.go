@@ -88,6 +88,9 @@ func (c *since) now() time.Duration { return time.Since(c.start) + time.Duration
 
 func (c *since) sleep(d time.Duration) { c.slept.Add(int64(d)) }
 
+// unguarded is a keeper without a guard.
+var unguarded *guardian
+
 var quiet = slog.New(slog.DiscardHandler)
 
 // records collects log lines.
@@ -160,6 +163,10 @@ func newFake(ends ...syscall.Signal) *fakeProcess {
 }
 
 func (f *fakeProcess) containment() string { return "none" }
+
+func (f *fakeProcess) number() int { return os.Getpid() }
+
+func (f *fakeProcess) stopped() syscall.Signal { return 0 }
 
 func (f *fakeProcess) changed() <-chan os.Signal { return f.chld }
 

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"flockd/backends"
 	"flockd/runner/guard"
 	"flockd/runner/tree"
+	"flockd/runner/tty"
 )
 
 const (
@@ -28,15 +30,15 @@ type guardian struct {
 	legacy []byte
 	log    *slog.Logger
 
-	clock func() time.Duration // the lease's
+	heard
 
 	mu     sync.Mutex
 	orders guard.Orders
-	told   time.Duration // the deadline that the guard goes by
-	acted  bool          // an earlier deadline had passed before the guard was told a new one
-	news   chan struct{} // the orders have changed; holds one
+	news   chan struct{}        // the orders have changed; holds one
+	holds  chan (chan struct{}) // somebody else tells the guard, until that is closed
 
 	tree    *tree.Tree
+	tty     *tty.Terminal // to be given back
 	guard   *guard.Guard  // nil: none could be started
 	missing bool          // and that has been said
 	gone    chan struct{} // closed when it has ended
@@ -47,7 +49,7 @@ type guardian struct {
 // newGuardian prepares a guard over key's command. legacy: see Options.
 func newGuardian(key string, clock backends.Clock, legacy []byte, log *slog.Logger) *guardian {
 	return &guardian{
-		key: key, legacy: legacy, log: log, clock: clockOf(clock), told: guard.Never,
+		key: key, legacy: legacy, log: log, heard: heard{clock: clockOf(clock), told: guard.Never}, holds: make(chan (chan struct{})),
 		orders: guard.Orders{Kill: guard.Never, Monotonic: clock == backends.Monotonic},
 		news:   make(chan struct{}, 1), end: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -82,11 +84,11 @@ func (g *guardian) post(change func(*guard.Orders)) {
 }
 
 // watch starts the guard of a tree that isn't started yet, and then keeps it.
-func (g *guardian) watch(t *tree.Tree) {
+func (g *guardian) watch(t *tree.Tree, terminal *tty.Terminal) {
 	if g == nil {
 		return
 	}
-	g.tree = t
+	g.tree, g.tty = t, terminal
 	g.started(t.Identity)
 	g.start()
 	go g.keep()
@@ -98,31 +100,48 @@ func (g *guardian) latest() guard.Orders {
 	return g.orders
 }
 
-// goesBy says that the guard goes by these orders from now on, if not before.
-func (g *guardian) goesBy(o guard.Orders) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.acted = g.acted || g.clock() >= g.told
-	g.told = o.Kill
+// late reports whether the guard may have killed the command: see heard.
+func (g *guardian) late() bool { return g != nil && g.heard.late() }
+
+// hold has the guardian stand still, so that another may tell the guard, until open is called.
+func (g *guardian) hold() (open func()) {
+	if g == nil {
+		return func() {}
+	}
+	c := make(chan struct{})
+	g.holds <- c
+	return func() { close(c) }
 }
 
-// late reports whether a deadline has passed that the guard went by: a command that
-// was killed may have been by it. Flockd learns that when it goes on after having
-// been frozen, and perhaps after a renewal that has succeeded meanwhile.
-func (g *guardian) late() bool {
-	if g == nil {
-		return false
+// noPipe is no descriptor, as syscall.ProcAttr has it.
+const noPipe = ^uintptr(0)
+
+// lend calls f with the descriptor through which the guard hears, or noPipe, and returns
+// the guard's orders. The guardian stands still.
+func (g *guardian) lend(f func(fd uintptr) error) (_ guard.Orders, guarded bool, err error) {
+	if g == nil || g.guard == nil {
+		return guard.Orders{Kill: guard.Never}, false, f(noPipe)
+	}
+	unlent := g.guard.Lend(func(fd uintptr) { err = f(fd) })
+	return g.latest(), true, errors.Join(unlent, err)
+}
+
+// reported takes over what a stand-in has told the guard.
+func (g *guardian) reported(said report) {
+	if g == nil || said.Kill == 0 {
+		return
 	}
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.acted || g.clock() >= g.told
+	g.orders.Kill = said.Kill
+	g.mu.Unlock()
+	g.took(said.Kill, said.Acted)
 }
 
 // start starts a guard with the latest orders.
 func (g *guardian) start() {
 	g.gone = make(chan struct{})
 	family, orders := g.tree.Family(), g.latest()
-	made, err := guard.New(orders, g.legacy)
+	made, err := guard.New(orders, g.legacy, g.tty)
 	if err == nil {
 		err = family.Start(func() (pid int, err error) { return made.Start(g.key, g.tree.Folder()) })
 	}
@@ -132,7 +151,7 @@ func (g *guardian) start() {
 		g.miss(err)
 		return
 	}
-	g.goesBy(orders)
+	g.goesBy(orders.Kill)
 	if g.guard = made; g.missing {
 		g.missing = false
 		g.log.Info("there is a guard again", "key", g.key)
@@ -160,6 +179,8 @@ func (g *guardian) keep() {
 		select {
 		case <-g.news:
 			g.tell()
+		case held := <-g.holds:
+			<-held
 		case <-g.gone:
 			level := slog.LevelDebug // it ends as soon as it is started, and that has been said
 			if time.Since(began) > replaceMax || pause == replaceMin {
@@ -200,7 +221,7 @@ func (g *guardian) tell() {
 	if g.guard.Tell(orders) != nil {
 		g.guard.End() // it is dead, or stopped: its end comes through gone
 	}
-	g.goesBy(orders)
+	g.goesBy(orders.Kill)
 }
 
 // part lets the guard go.

@@ -53,12 +53,12 @@ type keeper struct {
 	clock   func() time.Duration
 	tick    time.Duration // the longest sleep
 	log     *slog.Logger
-	guard   *guardian // told each deadline; may be nil
+	guard   interface{ deadline(time.Duration) } // told each deadline
 	stops   chan stop
-	hints   chan struct{} // the next renewal has something to tell
+	hints   chan struct{}      // the next renewal has something to tell
+	holds   chan (chan report) // somebody else renews, until a report comes
 
 	lease    backends.Lease
-	ttl      time.Duration // as granted last
 	inFlight question
 	failures int // in a row
 
@@ -77,9 +77,8 @@ type question struct {
 // keep starts a keeper of a lease whose grant was asked for at sent. end stops
 // the renewals, and is called when nothing of the command is left.
 func keep(ctx context.Context, k *keeper, timing Timing, sent time.Duration) (end func()) {
-	k.stops, k.hints = make(chan stop, 2), make(chan struct{})
-	k.ttl = k.lease.TTL
-	k.term = term{timing: timing}.renewed(sent, rand.Float64())
+	k.stops, k.hints, k.holds = make(chan stop, 2), make(chan struct{}), make(chan (chan report))
+	k.term = term{timing: timing, ttl: k.lease.TTL}.renewed(sent, rand.Float64())
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
@@ -176,6 +175,10 @@ func (k *keeper) rest(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-hints:
 		k.write(k.read().hinted(k.clock()))
+	case back := <-k.holds:
+		k.drop()
+		said := <-back
+		k.write(k.retimed(k.read(), said.TTL).relieved(said.Sent, k.clock()))
 	case a := <-k.inFlight.answer:
 		if ctx.Err() != nil {
 			return // the end of ctx is why it failed
@@ -184,6 +187,13 @@ func (k *keeper) rest(ctx context.Context, d time.Duration) {
 		k.drop()
 		k.answered(sent, a)
 	}
+}
+
+// hold has the keeper stand still until it hears what another has renewed.
+func (k *keeper) hold() (back chan<- report) {
+	c := make(chan report)
+	k.holds <- c
+	return c
 }
 
 // ask sends a renewal. now was read before, so the lease lasts from now at least.
@@ -236,14 +246,14 @@ func (k *keeper) failed(t term, err error, now time.Duration) {
 		"key", k.lease.Key, "left", t.sent+t.timing.Term-now, "err", err)
 }
 
-// retimed follows a store that grants another TTL than before. A grace that
-// doesn't fit any more is shortened: the lease comes first.
+// retimed follows a store that grants another TTL than before; zero: it has granted none.
+// A grace that doesn't fit any more is shortened: the lease comes first.
 func (k *keeper) retimed(t term, ttl time.Duration) term {
-	if ttl == k.ttl {
+	if ttl == t.ttl || ttl == 0 {
 		return t
 	}
-	k.log.Warn("the store changed the TTL", "key", k.lease.Key, "was", k.ttl, "ttl", ttl)
-	k.ttl = ttl
+	k.log.Warn("the store changed the TTL", "key", k.lease.Key, "was", t.ttl, "ttl", ttl)
+	t.ttl = ttl
 	traits := k.backend.Traits()
 	timing, err := TimingOf(traits, ttl, k.grace)
 	if err != nil {

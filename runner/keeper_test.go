@@ -35,7 +35,7 @@ func keepFor(t *testing.T, b backends.Backend, ttl time.Duration) kept {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &keeper{backend: b, lease: l, grace: DefaultGrace, clock: clock.now, tick: tick, log: quiet}
+	k := &keeper{backend: b, lease: l, grace: DefaultGrace, clock: clock.now, tick: tick, log: quiet, guard: unguarded}
 	end := keep(t.Context(), k, timing, 0)
 	t.Cleanup(end)
 	return kept{k, clock, end}
@@ -363,7 +363,7 @@ func TestKeeperShortensTheGraceForAShorterTTL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k := &keeper{backend: f, lease: hold(t, b, "us"), grace: 20 * sec, clock: clock.now, tick: never, log: quiet}
+		k := &keeper{backend: f, lease: hold(t, b, "us"), grace: 20 * sec, clock: clock.now, tick: never, log: quiet, guard: unguarded}
 		defer keep(t.Context(), k, timing, 0)()
 		s := <-k.stops // 10 s bear 9.9 − 3.333 − 2.5 − 0.25 − 0.25 = 3.567 s
 		if at := (clock.now() - sent).Truncate(time.Millisecond); at != 6083*time.Millisecond || s.kill != sent+9650*time.Millisecond {
@@ -385,7 +385,7 @@ func TestKeeperSaysOnceThatRenewalsFail(t *testing.T) {
 			return b.Renew(ctx, l)
 		}}
 		timing, _ := NewTiming(time.Minute, DefaultGrace)
-		k := &keeper{backend: f, lease: hold(t, b, "us"), grace: DefaultGrace, clock: clock.now, tick: never, log: log.logger()}
+		k := &keeper{backend: f, lease: hold(t, b, "us"), grace: DefaultGrace, clock: clock.now, tick: never, log: log.logger(), guard: unguarded}
 		end := keep(t.Context(), k, timing, 0)
 		time.Sleep(10 * time.Minute)
 		if err := k.standing(); err != nil {
@@ -410,7 +410,7 @@ func TestEndOfTheKeeperIsNoFailure(t *testing.T) {
 			return backends.Renewal{}, ctx.Err()
 		}}
 		timing, _ := NewTiming(time.Minute, DefaultGrace)
-		k := &keeper{backend: f, lease: hold(t, b, "us"), grace: DefaultGrace, clock: clock.now, tick: never, log: log.logger()}
+		k := &keeper{backend: f, lease: hold(t, b, "us"), grace: DefaultGrace, clock: clock.now, tick: never, log: log.logger(), guard: unguarded}
 		end := keep(t.Context(), k, timing, 0)
 		time.Sleep(21 * sec)
 		end()

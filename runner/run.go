@@ -10,6 +10,7 @@ import (
 
 	"flockd/backends"
 	"flockd/runner/tree"
+	"flockd/runner/tty"
 )
 
 // Run takes a hold, runs the command under it and gives it back. When it returns
@@ -43,10 +44,11 @@ type run struct {
 	o     *Options
 	clock func() time.Duration
 	tick  time.Duration
-	plant func(id string, g *guardian) *tree.Tree
+	plant func(id string, g *guardian) (*tree.Tree, *tty.Terminal)
 	start func(launch) (process, error)
-	tree  *tree.Tree // of the command
-	guard *guardian  // over it; nil: there is none
+	tree  *tree.Tree    // of the command
+	tty   *tty.Terminal // of the command and us; nil: there is none
+	guard *guardian     // over it; nil: there is none
 }
 
 // launch is the start of a command.
@@ -54,6 +56,7 @@ type launch struct {
 	Command
 	env   []string
 	tree  *tree.Tree
+	tty   *tty.Terminal
 	guard *guardian // nil: the command is to outlive us
 }
 
@@ -79,7 +82,7 @@ func (r *run) locked(ctx context.Context, g grant) Result {
 	}
 	end := keep(ctx, k, g.timing, g.sent)
 	res := r.underLease(ctx, k)
-	r.tree.Close()
+	r.letGo()
 	res.Lease = g.lease
 	if succeeded(res) {
 		if err := r.record(ctx, k); err != nil {
@@ -96,14 +99,19 @@ func (r *run) locked(ctx context.Context, g grant) Result {
 func (r *run) prepare(lease backends.Lease, kill time.Duration) {
 	r.guard = r.newGuard(lease)
 	r.guard.deadline(kill)
-	r.tree = r.plant(lease.ID, r.guard)
+	r.tree, r.tty = r.plant(lease.ID, r.guard)
 }
 
-func plant(id string, g *guardian) *tree.Tree {
+func plant(id string, g *guardian) (*tree.Tree, *tty.Terminal) {
 	findPidfds() // or what that starts would count among our children
-	t := tree.New(id)
-	g.watch(t)
-	return t
+	tree, terminal := tree.New(id), tty.Open()
+	g.watch(tree, terminal)
+	return tree, terminal
+}
+
+func (r *run) letGo() {
+	r.tree.Close()
+	r.tty.Close()
 }
 
 // newGuard prepares a guard; nil: a command that outlives its lease may outlive us as
@@ -153,7 +161,7 @@ func (r *run) unavailable(ctx context.Context, res Result) Result {
 		why := res.Err
 		r.prepare(backends.Lease{}, never)
 		res = r.command(ctx, nil, nil)
-		r.tree.Close()
+		r.letGo()
 		res.Unlocked = true
 		res.Err = cmp.Or(res.Err, why)
 	}
@@ -162,7 +170,7 @@ func (r *run) unavailable(ctx context.Context, res Result) Result {
 
 // command starts the command and watches over it; k is nil if it has no lease.
 func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Result {
-	p, err := r.start(launch{r.o.Command, environ(r.o, lease), r.tree, r.guard})
+	p, err := r.start(launch{r.o.Command, environ(r.o, lease), r.tree, r.tty, r.guard})
 	if err != nil {
 		return Result{Class: NotStarted, Err: err}
 	}
@@ -179,6 +187,9 @@ func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Res
 	r.guard.over()
 	if k != nil {
 		s.lost = r.verdict(k, s.lost)
+	}
+	if s.stopping || s.lost != nil { // it was killed, perhaps: by us, or by the guard
+		r.tty.GiveBack()
 	}
 	return s.result(exit)
 }
@@ -200,6 +211,7 @@ func (r *run) verdict(k *keeper, lost error) error {
 func (r *run) supervision(p process, k *keeper) *supervision {
 	s := &supervision{
 		process: p, clock: r.clock, tick: r.tick, signals: r.o.Signals, log: r.o.Log.With("key", r.o.Request.Key),
+		suspend:    func(sig syscall.Signal) bool { return r.suspend(k, p, sig) },
 		maxRuntime: r.o.MaxRuntime, killAfter: r.o.Grace, leftovers: r.o.Leftovers, onLeft: r.o.OnLeft,
 	}
 	if r.o.Grace < 0 {

@@ -17,6 +17,7 @@ import (
 	"flockd/backends"
 	"flockd/backends/mem"
 	"flockd/runner/tree"
+	"flockd/runner/tty"
 )
 
 // runFake runs a fake command for as long as it is told, and as long as nothing ends it.
@@ -588,4 +589,6 @@ func TestVerdict(t *testing.T) {
 }
 
 // nobody is a tree without a process and without a guard.
-func nobody(string, *guardian) *tree.Tree { return tree.Known(tree.Identity{}, -1) }
+func nobody(string, *guardian) (*tree.Tree, *tty.Terminal) {
+	return tree.Known(tree.Identity{}, -1), nil
+}

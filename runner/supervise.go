@@ -27,7 +27,9 @@ const (
 // process is a command that runs.
 type process interface {
 	containment() string       // what a kill reaches, for people
-	changed() <-chan os.Signal // something happened to a child of ours
+	changed() <-chan os.Signal // CHLD: something happened to a child of ours; TSTP: to be passed
+	number() int               // of its first process
+	stopped() syscall.Signal   // what has stopped its first process since the last call, where a shell waits for both of us to stop; 0: nothing
 	ended() bool               // its first process has ended; true until reap
 	pass(syscall.Signal)       // what somebody sent to flockd
 	signal(syscall.Signal)     // to the whole tree
@@ -44,15 +46,18 @@ type supervision struct {
 	clock      func() time.Duration
 	tick       time.Duration // the longest sleep
 	signals    <-chan os.Signal
-	stops      <-chan stop    // of its lease; nil: it has none
-	warn       syscall.Signal // what a stop of its lease sends; 0: TERM, then KILL
-	maxRuntime time.Duration  // 0: no limit
-	killAfter  time.Duration  // the grace after maxRuntime, and for left-overs
+	stops      <-chan stop                       // of its lease; nil: it has none
+	warn       syscall.Signal                    // what a stop of its lease sends; 0: TERM, then KILL
+	maxRuntime time.Duration                     // 0: no limit
+	killAfter  time.Duration                     // the grace after maxRuntime, and for left-overs
+	suspend    func(syscall.Signal) (woken bool) // stops us as well: see run.suspend
 	leftovers  Leftovers
 	onLeft     func([]Process) // see Options; may be nil
 	log        *slog.Logger
 
 	received []syscall.Signal // those that came to flockd
+	wakeUp   bool             // the CONT that has ended our stop is still to come
+	woken    bool             // and nobody but our stand-in has sent it
 	stopping bool
 	killAt   time.Duration // once stopping
 	killed   bool
@@ -73,7 +78,8 @@ func (s *supervision) watch(ctx context.Context) Exit {
 	for s.look = lookMin; !s.over(); {
 		timer := time.NewTimer(s.nap())
 		select {
-		case <-s.process.changed():
+		case sig := <-s.process.changed():
+			s.mindStop(sig)
 		case sig, ok := <-s.signals:
 			s.passOn(sig, ok)
 		case st := <-s.stops:
@@ -160,6 +166,39 @@ func (s *supervision) nap() time.Duration {
 	return nap
 }
 
+// mindStop stops us where the command was stopped, as a shell expects of its job.
+func (s *supervision) mindStop(sig os.Signal) {
+	if sig == syscall.SIGTSTP && !s.wakeUp {
+		s.process.pass(syscall.SIGTSTP)
+	}
+	for by := s.process.stopped(); by != 0 && !s.stopping; by = s.process.stopped() {
+		s.woken = s.suspend(by)
+		s.wakeUp = true
+		s.forgetStops()
+	}
+}
+
+// forgetStops drops the terminal's own TSTP, which may be heard after the stop that it
+// has caused, when the terminal isn't ours any more.
+func (s *supervision) forgetStops() {
+	for {
+		select {
+		case <-s.process.changed(): // what else has happened is looked at anyway
+		default:
+			return
+		}
+	}
+}
+
+// goOn passes a CONT on. The one that has ended our own stop was sent to the command's
+// group, and by our stand-in not for the command at all.
+func (s *supervision) goOn() {
+	if !s.wakeUp || !s.woken && halted(s.process.number()) {
+		s.process.pass(syscall.SIGCONT)
+	}
+	s.wakeUp = false
+}
+
 func (s *supervision) passOn(sig os.Signal, ok bool) {
 	if !ok {
 		s.signals = nil
@@ -171,6 +210,8 @@ func (s *supervision) passOn(sig os.Signal, ok bool) {
 		case s.ended != 0 && s.leftovers != Await: // they are let go, or stopped already
 		case s.ended != 0 && endsWait(n): // whoever waits for left-overs doesn't want to any more
 			s.stop(s.clock() + s.killAfter)
+		case n == syscall.SIGCONT:
+			s.goOn()
 		default:
 			s.process.pass(n)
 		}

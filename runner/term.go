@@ -26,6 +26,7 @@ const never = guard.Never
 // of one clock that nobody can set.
 type term struct {
 	timing Timing
+	ttl    time.Duration // as granted last
 	sent   time.Duration // when the last request that succeeded was sent
 	next   time.Duration // when to renew, or while asking, when to give that attempt up
 	asking bool          // a renewal is in flight
@@ -87,6 +88,13 @@ func (t term) asked(now time.Duration) term {
 func (t term) renewed(sent time.Duration, jitter float64) term {
 	t.asking, t.sent = false, sent
 	t.next = sent + t.timing.Renew - time.Duration(jitter*float64(t.timing.Renew)/10)
+	return t
+}
+
+// relieved moves the term on after another has renewed the lease, at sent for the last time;
+// zero: never. What that one was woken for, the store tells us as well.
+func (t term) relieved(sent, now time.Duration) term {
+	t.asking, t.sent, t.next = false, max(t.sent, sent), now
 	return t
 }
 

@@ -55,6 +55,7 @@ type line struct {
 	held    *backends.HeldError // the last answer, if it was that
 	why     error               // why the last question got no answer; nil: it got one
 	open    bool                // the last question may be granted yet
+	told    bool                // OnWait was called
 	backoff time.Duration
 	floor   time.Duration
 }
@@ -69,6 +70,9 @@ func acquire(ctx context.Context, o *Options, clock func() time.Duration) (grant
 	g, r := l.stand(inLine)
 	if stop() != nil && r.Class == "" { // a signal came with the grant
 		r = interrupted(inLine)
+	}
+	if l.told && o.OnWaited != nil {
+		o.OnWaited(r.Class)
 	}
 	if r.Class != "" && l.claimed {
 		limit := leaveFor
@@ -155,6 +159,7 @@ func (l *line) judge(ctx context.Context, err error) Result {
 	}
 	l.why = telling(l.why, err)
 	l.o.Log.Log(context.Background(), level, "no answer from the store, asking again", "key", l.o.Request.Key, "err", err)
+	l.tell(nil)
 	return Result{}
 }
 
@@ -171,10 +176,16 @@ func (l *line) taken() Result {
 	case l.waitLeft() <= 0:
 		return Result{Class: Skipped, Held: l.held}
 	}
-	if l.o.OnWait != nil {
-		l.o.OnWait(l.held)
-	}
+	l.tell(l.held)
 	return Result{}
+}
+
+// tell says what the wait has come to.
+func (l *line) tell(held *backends.HeldError) {
+	if l.o.OnWait != nil && l.o.Wait != 0 {
+		l.told = true
+		l.o.OnWait(held)
+	}
 }
 
 // findPidfds has package os find out whether the kernel has pidfds, for which it starts a

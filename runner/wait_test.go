@@ -455,3 +455,56 @@ func TestLeavingASilentStoreIsTold(t *testing.T) {
 		})
 	}
 }
+
+// Whoever shows the wait is told of each answer, of each question without one, and once
+// of the end; of nothing where nobody waits.
+func TestTheWaitIsTold(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		wait time.Duration
+		says string // what the store says in turn: held, fault or granted
+		want []string
+	}{
+		{"granted at once", Forever, "g", nil},
+		{"skipped at once", 0, "h", nil},
+		{"a fault at once", 0, "fg", nil},
+		{"granted in the end", Forever, "hhg", []string{"held", "held", "end "}},
+		{"a fault at the start", Forever, "fg", []string{"nothing", "end "}},
+		{"a fault in line", Forever, "hffhg", []string{"held", "nothing", "nothing", "held", "end "}},
+		{"given up", 7 * sec, "hhhhhhh", []string{"held", "held", "end skipped"}},
+		{"refused", Forever, "hr", []string{"held", "end unavailable"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := mem.New()
+			hold(t, b, "other")
+			says := []byte(c.says)
+			f := &faulty{Backend: b, acquire: func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+				now := says[0]
+				says = says[1:]
+				switch now {
+				case 'f':
+					return backends.Lease{}, errors.New("a fault")
+				case 'r':
+					return backends.Lease{}, backends.ErrRefused
+				case 'g':
+					b.Release(ctx, "k", "other", backends.Outcome{})
+				}
+				return b.Acquire(ctx, r)
+			}, wait: func(ctx context.Context, _ *backends.HeldError) error { <-ctx.Done(); return ctx.Err() }}
+			var told []string
+			o := waitFor(f, c.wait)
+			o.OnWait = func(held *backends.HeldError) {
+				if held == nil {
+					told = append(told, "nothing")
+				} else {
+					told = append(told, "held")
+				}
+			}
+			o.OnWaited = func(class Class) { told = append(told, "end "+string(class)) }
+			acquire(t.Context(), o, newClock().now)
+			if !slices.Equal(told, c.want) {
+				t.Errorf("%s: told %q, want %q", c.name, told, c.want)
+			}
+		})
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"flockd/runner/tree"
+	"flockd/runner/tty"
 )
 
 // A process under this name never becomes more than a guard.
@@ -40,6 +41,7 @@ type watch struct {
 	tree   *tree.Tree
 	orders Orders
 	legacy []byte
+	tty    *tty.Terminal // nil: there is none
 	look   time.Duration // until the next look at what is left
 	unread []byte        // of the pipe
 	dead   bool          // flockd is
@@ -56,9 +58,11 @@ func (w *watch) run() int {
 			w.await(w.look, false)
 			w.look = min(2*w.look, lookMax)
 		case w.dead:
+			w.tty.GiveBack()
 			w.giveBack()
 			return 0
 		default: // flockd is late: it may go on, and start what is to be killed again
+			w.tty.GiveBack()
 			w.await(Never, false)
 		}
 	}
@@ -120,6 +124,8 @@ func (w *watch) follow(kind byte, body []byte) {
 		}
 	case kindLegacy:
 		w.legacy = append([]byte(nil), body...)
+	case kindTerminal:
+		w.tty = tty.Decode(body, terminalFD)
 	}
 }
 
@@ -133,6 +139,7 @@ func (w *watch) cleared() bool {
 // process for itself; the legacy itself asks the store again.
 func (w *watch) giveBack() {
 	w.tree.Close()
+	w.tty.Close() // whoever waits for its end is not to wait for the store
 	for try := time.Duration(0); try < 3 && len(w.legacy) > 0; try++ {
 		w.host.wait(-1, try*time.Second, false, w.orders)
 		if w.host.execute(w.legacy) {

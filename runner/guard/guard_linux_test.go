@@ -164,7 +164,7 @@ func (c *command) orders(kill time.Duration) Orders { return Orders{Kill: kill, 
 // guarded starts a guard over it.
 func (c *command) guarded(o Orders, legacy string) *Guard {
 	c.Helper()
-	g, err := New(o, []byte(legacy))
+	g, err := New(o, []byte(legacy), nil)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -408,7 +408,7 @@ func TestGuardHoldsNothing(t *testing.T) {
 	defer folder.Close()
 	for _, fd := range []int{-1, int(folder.Fd())} {
 		c := begin(t)
-		g, err := New(c.orders(clocks[0].now()+time.Hour), nil)
+		g, err := New(c.orders(clocks[0].now()+time.Hour), nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -460,7 +460,7 @@ func descriptors(t testing.TB, proc string) map[int]string {
 // Where the memory or the processes are at an end, there is no guard, and no trace.
 func TestNoGuard(t *testing.T) {
 	before := len(descriptors(t, "/proc/self"))
-	g, err := New(Orders{}, nil)
+	g, err := New(Orders{}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

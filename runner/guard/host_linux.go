@@ -80,5 +80,5 @@ func stopped(pid int) bool {
 	return err == nil && info.Signo != 0
 }
 
-// self is this program, also where its file was replaced meanwhile.
-func self() string { return "/proc/self/exe" }
+// Program is this program, also where its file was replaced meanwhile.
+func Program() string { return "/proc/self/exe" }

@@ -43,8 +43,8 @@ func (h *host) wait(fd int, d time.Duration, deadline bool, o Orders) bool {
 // stopped reports whether a child of ours is stopped: not known here.
 func stopped(int) bool { return false }
 
-// self is this program.
-func self() string {
+// Program is this program.
+func Program() string {
 	path, _ := os.Executable()
 	return path
 }

@@ -23,8 +23,9 @@ type Orders struct {
 // The kinds of a message. Each message is its kind, its length in four bytes, and
 // that many bytes.
 const (
-	kindOrders = 'o'
-	kindLegacy = 'l' // what to start when flockd was killed: see Start
+	kindOrders   = 'o'
+	kindLegacy   = 'l' // what to start when flockd was killed: see Start
+	kindTerminal = 't' // what to give back when the tree was killed
 )
 
 const headLength = 5

@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"flockd/runner/tty"
 )
 
 // Guard is flockd's end of one.
@@ -14,6 +16,7 @@ type Guard struct {
 	Process *os.Process // nil: it isn't started
 	pipe    *os.File
 	hears   *os.File // its end of the pipe, until it is started
+	tty     *tty.Terminal
 }
 
 // heard bounds how long a guard may let what it is told lie: one that is stopped is
@@ -21,16 +24,20 @@ type Guard struct {
 const heard = time.Second
 
 // New prepares a guard with its first orders and, where there is one, its legacy: what is
-// given to this program, started under the name GiveBackName, when flockd was killed.
+// given to this program, started under the name GiveBackName, when flockd was killed. The
+// terminal, which may be nil, it gives back when it has killed the tree.
 // What a guard has to know lies in its pipe before it lives: it may be alone at once.
-func New(o Orders, legacy []byte) (*Guard, error) {
+func New(o Orders, legacy []byte, t *tty.Terminal) (*Guard, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{pipe: write, hears: read}
+	g := &Guard{pipe: write, hears: read, tty: t}
 	if len(legacy) > 0 {
 		err = g.write(message(kindLegacy, legacy)) // into the pipe, of 64 KiB: more is no key, note and URL
+	}
+	if err == nil && t != nil {
+		err = g.write(message(kindTerminal, t.Encode()))
 	}
 	if err == nil {
 		err = g.Tell(o)
@@ -56,7 +63,10 @@ func (g *Guard) Start(key string, folder int) (pid int, err error) {
 	if folder >= 0 {
 		files[folderFD] = uintptr(folder)
 	}
-	pid, err = syscall.ForkExec(self(), []string{Name, key}, &syscall.ProcAttr{
+	if fd := g.tty.FD(); fd >= 0 {
+		files = append(files, uintptr(fd))
+	}
+	pid, err = syscall.ForkExec(Program(), []string{Name, key}, &syscall.ProcAttr{
 		// One thread is enough, and the little that it allocates isn't worth collecting,
 		// unless it waits for long for somebody who can't be killed.
 		Env:   []string{"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=32MiB"},
@@ -64,7 +74,7 @@ func (g *Guard) Start(key string, folder int) (pid int, err error) {
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
-		err = &os.PathError{Op: "exec", Path: self(), Err: err}
+		err = &os.PathError{Op: "exec", Path: Program(), Err: err}
 	} else {
 		g.Process, err = os.FindProcess(pid) // our child: it is there
 	}
@@ -75,6 +85,19 @@ func (g *Guard) Start(key string, folder int) (pid int, err error) {
 	g.hears.Close()
 	return pid, nil
 }
+
+// Lend calls f with the descriptor through which the guard hears. Another process that has
+// it may tell the guard as well: see Reach.
+func (g *Guard) Lend(f func(fd uintptr)) error {
+	raw, err := g.pipe.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Control(f)
+}
+
+// Reach is a guard whose pipe another process has lent. It can be told, and not ended.
+func Reach(pipe *os.File) *Guard { return &Guard{pipe: pipe} }
 
 // drop lets go of a guard that doesn't live.
 func (g *Guard) drop() {

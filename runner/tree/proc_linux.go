@@ -57,10 +57,30 @@ type stat struct {
 	name          string
 	state         byte
 	parent, group int
+	foreground    int    // the group in the foreground of its terminal; -1: it has none
 	born          uint64 // clock ticks since boot
 }
 
 func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' }
+
+// Stopped reports whether a process is stopped by a signal, for all that is known.
+func Stopped(pid int) bool {
+	s, ok := statOf(pid)
+	return !ok || s.state == 'T'
+}
+
+// Zombie reports whether a process is known to be dead, and not yet reaped.
+func Zombie(pid int) bool {
+	s, ok := statOf(pid)
+	return ok && s.dead()
+}
+
+// Foreground is the group in the foreground of a process's terminal; not ok: it has none, or
+// that isn't known.
+func Foreground(pid int) (group int, ok bool) {
+	s, ok := statOf(pid)
+	return s.foreground, ok && s.foreground > 0
+}
 
 // longestStat is enough for the first 22 fields, each a number of 20 digits.
 const longestStat = 512
@@ -78,17 +98,18 @@ func parseStat(text []byte) (s stat, ok bool) {
 		return stat{}, false
 	}
 	fields := bytes.Fields(text[last+1:])
-	const state, parent, group, born = 0, 1, 2, 19 // fields 3, 4, 5 and 22 of proc_pid_stat(5)
+	const state, parent, group, foreground, born = 0, 1, 2, 5, 19 // fields 3, 4, 5, 8 and 22 of proc_pid_stat(5)
 	if len(fields) <= born || len(fields[state]) != 1 {
 		return stat{}, false
 	}
 	s.name = string(text[first+1 : last])
 	s.state = fields[state][0]
-	var err1, err2, err3 error
+	var err1, err2, err3, err4 error
 	s.parent, err1 = strconv.Atoi(string(fields[parent]))
 	s.group, err2 = strconv.Atoi(string(fields[group]))
-	s.born, err3 = strconv.ParseUint(string(fields[born]), 10, 64)
-	return s, err1 == nil && err2 == nil && err3 == nil
+	s.foreground, err3 = strconv.Atoi(string(fields[foreground]))
+	s.born, err4 = strconv.ParseUint(string(fields[born]), 10, 64)
+	return s, err1 == nil && err2 == nil && err3 == nil && err4 == nil
 }
 
 // exited reports whether the process is dead, with all its threads: a zombie or gone.

@@ -1,0 +1,20 @@
+//go:build darwin || dragonfly || freebsd || netbsd || openbsd
+
+package runner
+
+import "syscall"
+
+// Here a stop isn't seen before the command's end: Ctrl-Z stops us with the command, and
+// the guard kills it before the lease ends.
+
+func (ch *child) mindJobControl() {}
+
+func (ch *child) ignoreOutputStops() {}
+
+func (ch *child) stopped() syscall.Signal { return 0 }
+
+func title(string) {}
+
+func halted(int) bool { return true }
+
+func (r *run) suspend(*keeper, process, syscall.Signal) (woken bool) { return false }

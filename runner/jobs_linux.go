@@ -1,0 +1,87 @@
+package runner
+
+import (
+	"os/signal"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"flockd/runner/tree"
+)
+
+// mindJobControl keeps what a terminal sends to a whole group from stopping us: that has
+// to wait until the lease is in other hands. What was ignored stays so. It is done
+// before the start, and what is caught here, the command doesn't inherit.
+func (ch *child) mindJobControl() {
+	if ch.tty == nil {
+		return
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGTTIN} {
+		if !signal.Ignored(sig) {
+			signal.Notify(ch.chld, sig)
+		}
+	}
+}
+
+// ignoreOutputStops lets us write to a terminal that stops whoever writes to it from the
+// background. It is done after the start: the command would inherit it.
+func (ch *child) ignoreOutputStops() {
+	if ch.tty != nil {
+		signal.Ignore(syscall.SIGTTOU)
+	}
+}
+
+// stopped returns the signal that has stopped the command since the last call, or 0.
+// Without a terminal there is no shell that waits for us to stop as well.
+func (ch *child) stopped() syscall.Signal {
+	if ch.tty == nil || !ch.end.IsZero() {
+		return 0
+	}
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, ch.process.Pid, &info, unix.WSTOPPED|unix.WNOHANG, nil)
+	if err != nil || info.Signo == 0 {
+		return 0
+	}
+	// After three numbers, and a gap where pointers are of 8 bytes, come the pid, the uid
+	// and the status: see siginfo_t in sigaction(2).
+	const pid = 3*unsafe.Sizeof(info.Signo) + unsafe.Sizeof(uintptr(0)) - unsafe.Sizeof(info.Signo)
+	status := *(*int32)(unsafe.Add(unsafe.Pointer(&info), pid+2*unsafe.Sizeof(info.Signo)))
+	return syscall.Signal(status)
+}
+
+// title is what ps(1) shows of a process that was started as /proc/self/exe.
+func title(name string) {
+	text := append([]byte(name), 0)
+	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&text[0])), 0, 0, 0)
+}
+
+// halted reports whether a command is stopped.
+func halted(pid int) bool { return tree.Stopped(pid) }
+
+// stopSelf stops this process by a signal, as one that doesn't catch it, and returns when
+// it goes on; at once if the kernel doesn't stop it, as in an orphaned process group.
+// package os/signal can't do it: a signal that was caught once is never again what it was.
+func stopSelf(sig syscall.Signal) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	const setSize = 8 // of the kernel's sigset_t; MIPS, which has 16, says EINVAL, and is not stopped
+	var byDefault, ours [16]uint64
+	if !act(sig, &byDefault, &ours, setSize) {
+		return
+	}
+	defer act(sig, &ours, nil, setSize)
+	unix.Tgkill(unix.Getpid(), unix.Gettid(), sig)
+}
+
+// act is rt_sigaction(2). The zero action is the default one, whatever the kernel's
+// structure looks like, and what one call has filled in another may take.
+func act(sig syscall.Signal, action, old *[16]uint64, size uintptr) bool {
+	if sig == syscall.SIGSTOP {
+		return true // nobody can act otherwise
+	}
+	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig),
+		uintptr(unsafe.Pointer(action)), uintptr(unsafe.Pointer(old)), size, 0, 0)
+	return errno == 0
+}

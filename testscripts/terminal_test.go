@@ -1,0 +1,313 @@
+//go:build linux
+
+package testscripts
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// session is a pseudo-terminal of its own, and who leads it: a shell that somebody
+// types at, or what the first line names. Lines and scripts have RUN for how a command
+// is run: as it is, or by flockd with the key k.
+type session struct {
+	*rig
+	shell  string // "": none
+	run    string
+	pty    *os.File
+	leader *job
+	notes  []string // what must be the same without flockd and with it
+
+	mu     sync.Mutex
+	screen []byte // all that was ever printed
+	seen   int    // how much of it has been looked at
+}
+
+const prompt = "ready> "
+
+// shells are how people start them, but for their own configuration.
+var shells = map[string][]string{
+	"bash": {"bash", "--norc", "-i"},
+	"dash": {"dash", "-i"},
+	"zsh":  {"zsh", "-f", "-i"},
+}
+
+const locked = "flockd run --key k -- "
+
+// everyShell plays a scene under each shell.
+func everyShell(t *testing.T, scene func(*session)) {
+	as(t, scene, "bash", "dash", "zsh")
+}
+
+// as plays a scene under some shells, each time without flockd and with it, and wants
+// the same notes.
+func as(t *testing.T, scene func(*session), names ...string) {
+	t.Parallel()
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bare, under := play(t, scene, name, ""), play(t, scene, name, locked)
+			if bare != under {
+				t.Errorf("without flockd:\n%swith it:\n%s", bare, under)
+			}
+			t.Logf("both:\n%s", under)
+		})
+	}
+}
+
+// locks plays a scene that is about flockd alone.
+func locks(t *testing.T, scene func(*session), names ...string) {
+	t.Parallel()
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(t, scene, name, locked)
+		})
+	}
+}
+
+// none is a session without a shell.
+const none = "none"
+
+func play(t *testing.T, scene func(*session), shell, run string) (notes string) {
+	t.Helper()
+	s := newSession(t, shell, run)
+	scene(s)
+	for _, note := range s.notes {
+		notes += "\t" + note + "\n"
+	}
+	return notes
+}
+
+func newSession(t *testing.T, shell, run string) *session {
+	t.Helper()
+	s := &session{rig: embedded(t), shell: shell, run: run}
+	s.tool("mkfifo", filepath.Join(s.dir, "go"))
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s, RUN is %q; the screen was\n%s", shell, run, s.printed())
+		}
+		endIn(s.dir)
+	})
+	for name, text := range scripts {
+		s.script(name, text)
+	}
+	if shell != none {
+		s.begin(shells[shell])
+		s.prompt()
+	}
+	return s
+}
+
+// begin starts the leader of the session.
+func (s *session) begin(args []string) {
+	s.Helper()
+	pty, tty := openTerminal(s)
+	defer tty.Close()
+	s.pty = pty
+	hearAll()
+	path, err := exec.LookPath(args[0])
+	if args[0] == "flockd" {
+		path, err = filepath.Join(bin, "flockd"), nil
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	cmd := exec.Command(path, args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	s.leader = s.lead(cmd)
+	go s.watch()
+}
+
+// lead starts a command with the store and nothing of the host's configuration.
+func (s *session) lead(cmd *exec.Cmd) *job {
+	s.Helper()
+	j := &job{r: s.rig, cmd: cmd, done: make(chan error, 1)}
+	cmd.Dir = s.dir
+	cmd.Env = []string{
+		"PATH=" + s.path, "HOME=" + s.dir, "FLOCKD_CONFIG=" + os.DevNull, "FLOCKD_BACKEND=" + s.direct,
+		"PS1=" + prompt, "TERM=vt100", "LC_ALL=C", "INPUTRC=" + os.DevNull, "HISTFILE=" + os.DevNull, "LESSHISTFILE=-",
+	}
+	if err := cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	go func() { j.done <- cmd.Wait() }()
+	s.Cleanup(func() {
+		s.hangUp()
+		j.cmd.Process.Kill()
+		err := <-j.done
+		j.done <- err
+	})
+	return j
+}
+
+// hearAll stops ignoring what a session would inherit as ignored: a shell's background
+// job is deaf to Ctrl-C.
+func hearAll() {
+	for _, sig := range []syscall.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
+}
+
+func openTerminal(t interface {
+	Helper()
+	Fatal(...any)
+}) (pty, tty *os.File) {
+	t.Helper()
+	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var number int
+	control(pty, func(fd int) {
+		if err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err == nil {
+			number, err = unix.IoctlGetInt(fd, unix.TIOCGPTN)
+		}
+	})
+	fatal(err)
+	tty, err = os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	control(pty, func(fd int) {
+		err = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80})
+	})
+	fatal(err)
+	return pty, tty
+}
+
+// control works on a file's descriptor, and leaves reads of it able to be ended.
+func control(file *os.File, do func(fd int)) {
+	raw, err := file.SyscallConn()
+	fatal(err)
+	raw.Control(func(fd uintptr) { do(int(fd)) })
+}
+
+// watch keeps what is printed, until the terminal is gone.
+func (s *session) watch() {
+	buf := make([]byte, 4096)
+	for {
+		n, err := s.pty.Read(buf)
+		s.mu.Lock()
+		s.screen = append(s.screen, buf[:n]...)
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (s *session) printed() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return string(s.screen)
+}
+
+// keys types.
+func (s *session) keys(text string) {
+	s.Helper()
+	if _, err := s.pty.WriteString(text); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// enter types a line at the shell, or starts the session with it.
+func (s *session) enter(line string) {
+	s.Helper()
+	line = s.said(line)
+	if s.shell == none {
+		s.begin(strings.Fields(line))
+		return
+	}
+	s.keys(line + "\r")
+}
+
+func (s *session) said(text string) string { return strings.ReplaceAll(text, "RUN ", s.run) }
+
+// sees waits for what is printed next, and returns what a group in it matched.
+func (s *session) sees(pattern string) (group string) {
+	s.Helper()
+	re := regexp.MustCompile(pattern)
+	until(s, "on the screen: "+pattern, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		m := re.FindSubmatchIndex(s.screen[s.seen:])
+		if m == nil {
+			return false
+		}
+		if len(m) > 2 {
+			group = string(s.screen[s.seen+m[2] : s.seen+m[3]])
+		}
+		s.seen += m[1]
+		return true
+	})
+	return group
+}
+
+// prompt waits until the shell asks for a line, or what leads the session has ended.
+func (s *session) prompt() {
+	s.Helper()
+	if s.shell != none {
+		s.sees(prompt)
+		return
+	}
+	until(s, "the session's end", func() bool { return over(state(s.leader.cmd.Process.Pid)) })
+}
+
+// status is that of the line before.
+func (s *session) status() string {
+	s.Helper()
+	if s.shell == none {
+		err := <-s.leader.done
+		s.leader.done <- err
+		code, _ := exitStatus(err)
+		return fmt.Sprint(code)
+	}
+	return s.shows("$?")
+}
+
+// shows is what the shell makes of a word.
+func (s *session) shows(word string) string {
+	s.Helper()
+	s.enter(`echo "<` + word + `>"`)
+	value := s.sees(`[\r\n]<([^<>$]*)>`)
+	s.prompt()
+	return value
+}
+
+// note keeps what must be the same without flockd.
+func (s *session) note(format string, args ...any) {
+	s.notes = append(s.notes, fmt.Sprintf(format, args...))
+}
+
+func (s *session) script(name, text string) {
+	s.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(s.said(text)), 0o700); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// text of a file, "" if there is none.
+func (s *session) text(file string) string {
+	text, _ := os.ReadFile(filepath.Join(s.dir, file))
+	return string(text)
+}
+
+func (s *session) hangUp() {
+	if s.pty != nil {
+		s.pty.Close()
+	}
+}

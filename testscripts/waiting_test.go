@@ -1,0 +1,210 @@
+//go:build linux
+
+package testscripts
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// rows is what a terminal shows of all that was printed, as long as no row is too long
+// for it.
+func rows(printed string) (rows []string) {
+	var row []rune
+	at := 0
+	for text := printed; text != ""; {
+		if rest, ok := strings.CutPrefix(text, "\x1b[K"); ok {
+			row, text = row[:min(at, len(row))], rest
+			continue
+		}
+		r := []rune(text)[0]
+		text = text[len(string(r)):]
+		switch r {
+		case '\r':
+			at = 0
+		case '\n':
+			rows, row, at = append(rows, strings.TrimRight(string(row), " ")), nil, 0
+		default:
+			row = append(row[:at], append([]rune{r}, row[min(at+1, len(row)):]...)...)
+			at++
+		}
+	}
+	return append(rows, string(row))
+}
+
+// showsRow waits for a last row of the terminal, and returns what its groups match.
+func (s *session) showsRow(pattern string) (groups []string) {
+	s.Helper()
+	re := regexp.MustCompile(pattern)
+	until(s, "in the last row: "+pattern, func() bool {
+		all := rows(s.printed())
+		groups = re.FindStringSubmatch(all[len(all)-1])
+		return groups != nil
+	})
+	return groups
+}
+
+// held takes the key until the returned function is called.
+func (s *session) held() (release func()) {
+	s.Helper()
+	s.tool("mkfifo", filepath.Join(s.dir, "free"))
+	holder := s.rig.run(s.direct, "k", "--", "sh", "-c", "echo x >held; read -r _ <free")
+	s.await("held")
+	return func() {
+		s.Helper()
+		if err := os.WriteFile(filepath.Join(s.dir, "free"), []byte("\n"), 0o600); err != nil {
+			s.Fatal(err)
+		}
+		holder.ends(0)
+	}
+}
+
+const (
+	waits   = "flockd run --key k --wait forever -- "
+	livePat = `^flockd: waiting (\d+)s(?: for k)?, place (\d) of (\d): held by \S+`
+)
+
+// The live line says how things stand, fits in the window, and is gone when the command
+// begins.
+func TestWaitingOnATerminal(t *testing.T) {
+	locks(t, func(s *session) {
+		release := s.held()
+		first := s.rig.run(s.direct, "k", "--wait", "forever", "--", "true")
+		until(s, "waiting", func() bool { return strings.Contains(first.stderr.String(), "waiting for k: held by ") })
+		s.enter(waits + "echo hel''lo")
+		began := s.showsRow(livePat)
+		if began[2] != "2" || began[3] != "2" {
+			s.Errorf("place %s of %s", began[2], began[3])
+		}
+		until(s, "it goes on from one second to the next", func() bool { // the store is asked every five
+			for n := range int(patience.Seconds()) {
+				if strings.Contains(s.printed(), fmt.Sprintf("waiting %ds", n)) && strings.Contains(s.printed(), fmt.Sprintf("waiting %ds", n+1)) {
+					return true
+				}
+			}
+			return false
+		})
+		control(s.pty, func(fd int) {
+			unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 40})
+		})
+		s.showsRow(`^flockd: waiting .{18}\.\.\.$`)
+		first.cmd.Process.Signal(unix.SIGTERM)
+		first.ends(128 + int(unix.SIGTERM))
+		s.showsRow("place 1 of 1")
+		release()
+		s.prompt()
+		s.clean("hello")
+	}, "bash", "dash", "zsh")
+}
+
+// clean wants a line of its own, and nothing left of a live line.
+func (s *session) clean(line string) {
+	s.Helper()
+	found := false
+	for _, row := range rows(s.printed()) {
+		found = found || row == line
+		if strings.Contains(row, "flockd: waiting") {
+			s.Errorf("left: %q", row)
+		}
+	}
+	if !found {
+		s.Errorf("no row %q", line)
+	}
+}
+
+// Ctrl-C, and a wait that runs out, leave no more than the line that says so.
+func TestWaitingThatEndsForNothing(t *testing.T) {
+	locks(t, func(s *session) {
+		release := s.held()
+		s.enter(waits + "true")
+		s.showsRow(livePat)
+		s.keys(ctrlC)
+		s.prompt()
+		s.clean("flockd: stopped waiting for k: signal INT")
+		s.enter("flockd run --key k --wait 1100ms -- true")
+		skipped := s.sees("(flockd: skipped k: held by [^\r]*; gave up after 1.1s)\r")
+		s.prompt()
+		s.clean(skipped)
+		release()
+	}, "bash")
+}
+
+// A stopped wait draws nothing on the shell's rows; back in front it draws its line again.
+func TestWaitingInTheBackground(t *testing.T) {
+	locks(t, func(s *session) {
+		release := s.held()
+		s.enter(waits + "echo hel''lo")
+		s.showsRow(livePat)
+		s.keys(ctrlZ)
+		s.prompt()
+		s.enter("bg")
+		s.prompt()
+		before := len(s.printed())
+		for range 2 { // which is longer than a second
+			kept := s.placeUntil()
+			until(s, "asked again", func() bool { return s.placeUntil() > kept })
+		}
+		s.enter("fg")
+		s.showsRow(livePat)
+		if text := s.printed()[before:]; strings.Contains(text[:strings.Index(text, "fg")], "waiting") {
+			s.Errorf("in the background it wrote %q", text)
+		}
+		release()
+		s.prompt()
+	}, "bash", "zsh")
+}
+
+// placeUntil is until when the only one who waits for k has its place.
+func (s *session) placeUntil() (expires int64) {
+	s.Helper()
+	db := openDB(filepath.Join(s.dir, "flockd.db"))
+	defer db.Close()
+	if err := db.QueryRow(`SELECT expires_mono FROM claims WHERE key = 'k' AND state = 'waiting'`).Scan(&expires); err != nil {
+		s.Fatal(err)
+	}
+	return expires
+}
+
+// What is started in the background, on a terminal that can do nothing or for a program
+// says it in lines.
+func TestWaitingInLines(t *testing.T) {
+	for name, c := range map[string]struct{ line, want string }{
+		"background": {waits + "true &", `(flockd: waiting for k: held by .*; renewed .* ago; place 1 of 1)\r\n`},
+		"dumb":       {"TERM=dumb " + waits + "true", `(flockd: waiting for k: held by .*; renewed .* ago; place 1 of 1)\r\n`},
+		"json":       {"flockd run --log-format json --key k --wait forever -- true", `("msg":"waiting for k: held by .*","waited":".*"held_by":.*"waiting":0,"ahead":0})\r\n`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			locks(t, func(s *session) {
+				release := s.held()
+				s.enter(c.line)
+				s.sees(c.want)
+				release()
+				s.enter("wait")
+				s.prompt()
+				if strings.Contains(s.printed(), "\x1b[K") {
+					s.Errorf("a live line: %q", s.printed())
+				}
+			}, "dash")
+		})
+	}
+}
+
+// A terminal that was stopped with Ctrl-S doesn't hold up the command.
+func TestWaitingOnAStoppedTerminal(t *testing.T) {
+	locks(t, func(s *session) {
+		release := s.held()
+		s.enter(waits + "touch ran")
+		s.showsRow(livePat)
+		s.keys("\x13")
+		release()
+		until(s, "the command has run", func() bool { return s.exists("ran") })
+		s.keys("\x11")
+		s.prompt()
+	}, "bash")
+}
