@@ -23,7 +23,7 @@ demo: build ## three contenders for one key
 	@sh testscripts/demo.sh ./flockd
 
 test: ## all tests; as root, since they mount small file systems and become other users
-	@sh testscripts/need.sh cc bash unshare setpriv mount su sudo ionice xargs atd strace redis-server redis-cli etcd etcdctl
+	@sh testscripts/need.sh cc bash unshare setpriv mount su sudo ionice chrt xargs atd strace redis-server redis-cli etcd etcdctl
 	go test -p 1 -timeout 15m $(TESTFLAGS) ./... # one package at a time: their servers and storms need the machine
 
 torture: ## the storms of testscripts/torture for 10 minutes a store, all at once

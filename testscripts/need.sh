@@ -6,7 +6,7 @@ set -eu
 package() {
 	case $1 in
 	cc) if command -v apk >/dev/null; then echo gcc musl-dev; elif command -v apt-get >/dev/null; then echo gcc libc6-dev; else echo gcc glibc-devel glibc-static; fi ;;
-	flock | unshare | setpriv | mount | su | ionice) echo util-linux ;;
+	flock | unshare | setpriv | mount | su | ionice | chrt) echo util-linux ;;
 	atd) echo at ;;
 	xargs) echo findutils ;;
 	redis-server) if command -v apt-get >/dev/null; then echo redis-server; else echo redis; fi ;;

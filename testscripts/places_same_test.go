@@ -89,7 +89,7 @@ ls /proc/$$/fd >"$1/descriptors"
 streams=$(for n in 0 1 2; do readlink /proc/$$/fd/$n; done | sed -e 's/\[.*//' -e 's/stderr-.*//')
 ignored=$(sed -n 's/^SigIgn:.*\(........\)$/\1/p' /proc/$$/status)
 {
-	pwd; umask; id; nice; ionice
+	pwd; umask; id; nice; ionice; chrt -p $$ | sed 's/.*: //'
 	grep -v 'file locks' /proc/$$/limits
 	cat "$1/descriptors"; echo "$streams"; echo "ignored $((0x$ignored & 0x380003))"
 	env | grep -v -e ^FLOCKD_ -e ^_= -e ^SUDO_COMMAND= | sort
