@@ -23,7 +23,8 @@ demo: build ## three contenders for one key
 	@sh testscripts/demo.sh ./flockd
 
 test: ## all tests; as root, since they mount small file systems and become other users
-	@sh testscripts/need.sh cc unshare setpriv mount nsenter ps strace bash dash zsh less vi ssh sshd cron systemctl dbus-daemon redis-server redis-cli etcd etcdctl
+	@sh testscripts/need.sh cc unshare nsenter setpriv mount su sudo ionice chrt xargs ps strace \
+		bash dash zsh less vi ssh sshd cron atd systemctl dbus-daemon redis-server redis-cli etcd etcdctl
 	go test -p 1 -timeout 15m $(TESTFLAGS) ./... # one package at a time: their servers and storms need the machine
 
 torture: ## the storms of testscripts/torture for 10 minutes a store, all at once

@@ -43,7 +43,7 @@ func lookUp(name string, streams Streams) (string, error) {
 		switch {
 		case err == nil:
 			return file, nil
-		case denied == nil && !isMissing(err):
+		case denied == nil && !isMissing(err) && !errors.Is(err, syscall.ENAMETOOLONG): // no file has such a name
 			denied = notRunnable(file, err)
 		}
 	}

@@ -150,10 +150,15 @@ func (a *app) takeSignals() chan os.Signal {
 
 // nameDefault says what a lock in the default store is worth.
 func (r *lockedRun) nameDefault(store backends.Backend) {
-	if r.from == fromDefault {
-		r.say(slog.LevelInfo, "no store is named: this lock holds only for user "+r.who.User+
-			" on this host, in "+address(store, r.backend)+"; --backend URL or FLOCKD_BACKEND names another store")
+	if r.from != fromDefault {
+		return
 	}
+	where := ""
+	if at := address(store, r.backend); at != defaultBackend { // it is open
+		where = ", in " + at
+	}
+	r.say(slog.LevelInfo, "no store is named: this lock holds only for user "+r.who.User+
+		" on this host"+where+"; --backend URL or FLOCKD_BACKEND names another store")
 }
 
 // nameCaveat says why a lock in this very store is worth less than others of its kind.

@@ -6,10 +6,12 @@ set -eu
 package() {
 	case $1 in
 	cc) if command -v apk >/dev/null; then echo gcc musl-dev; elif command -v apt-get >/dev/null; then echo gcc libc6-dev; else echo gcc glibc-devel glibc-static; fi ;;
-	flock | unshare | setpriv | mount | nsenter) echo util-linux ;;
+	flock | unshare | nsenter | setpriv | mount | su | ionice | chrt) echo util-linux ;;
+	xargs) echo findutils ;;
+	ps) if command -v apk >/dev/null || command -v apt-get >/dev/null; then echo procps; else echo procps-ng; fi ;;
+	atd) echo at ;;
 	systemctl) echo systemd ;;
 	dbus-daemon) echo dbus ;;
-	ps) if command -v apk >/dev/null || command -v apt-get >/dev/null; then echo procps; else echo procps-ng; fi ;;
 	redis-server) if command -v apt-get >/dev/null; then echo redis-server; else echo redis; fi ;;
 	redis-cli) if command -v apt-get >/dev/null; then echo redis-tools; else echo redis; fi ;;
 	etcd) if command -v apt-get >/dev/null; then echo etcd-server; else echo etcd; fi ;;

@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 		"machine":  machineInit,
 		"hears":    hears,
 		"blocked":  blocked,
+		"counts":   counts,
 	})
 }
 
@@ -73,6 +74,7 @@ func (m withProgram) Run() int {
 // host's configuration.
 func setup(env *testscript.Env) error {
 	env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+	env.Setenv("FLOCKD", filepath.Join(bin, "flockd")) // where PATH is not to be relied on
 	env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 	env.Setenv("XDG_STATE_HOME", "")
 	env.Setenv("XDG_CONFIG_HOME", "")
