@@ -95,6 +95,9 @@ func (d *dawn) start(name string) {
 		}
 	}
 	until(d, "the command or an end", func() bool { return d.pid(name) != 0 || ended() })
+	for range 3 { // two that are pending together may be taken in any order
+		until(d, "rest, or an end", func() bool { return ended() || atRest(flockd.cmd.Process.Pid) })
+	}
 	flockd.cmd.Process.Signal(syscall.SIGTERM) // for a command that it didn't end
 	until(d, "an end", ended)
 	d.judge(name, status, caught, flockd.stderr.String())
