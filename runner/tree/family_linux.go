@@ -8,13 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// births is held over each start: the limit that a child inherits is the whole process's.
+var births sync.Mutex
+
 // Family are the children of this process: the command, others that we start, and
 // where it adopts, those of the command's that lost their parents.
 type Family struct {
-	births sync.Mutex // held over each start
-
-	// mu isn't: a start may take its time, with a slow disk or no memory, and nobody who
-	// has a command to kill may wait for it.
+	// mu isn't held over a start, as births is: that may take its time, with a slow disk or no
+	// memory, and nobody who has a command to kill may wait for it.
 	mu       sync.Mutex
 	ours     map[int]bool
 	leader   int
@@ -44,8 +45,8 @@ func (f *Family) adopt() {
 
 // start starts the command, with its mark.
 func (f *Family) start(limit uint64, start func() (pid int, err error)) (pid int, err error) {
-	f.births.Lock()
-	defer f.births.Unlock()
+	births.Lock()
+	defer births.Unlock()
 	if limit == 0 {
 		return f.bear(start, func(pid int) { f.leader = pid })
 	}
@@ -59,8 +60,8 @@ func (f *Family) start(limit uint64, start func() (pid int, err error)) (pid int
 // Start starts a process that belongs to no command. It is never taken for a
 // left-over, nor reaped here, before Forget.
 func (f *Family) Start(start func() (pid int, err error)) error {
-	f.births.Lock()
-	defer f.births.Unlock()
+	births.Lock()
+	defer births.Unlock()
 	return limited(0, func() error {
 		_, err := f.bear(start, func(pid int) { f.ours[pid] = true })
 		return err

@@ -215,8 +215,8 @@ func (t *Tree) dropLeaf() {
 		return
 	}
 	if t.family != nil {
-		t.family.births.Lock() // a guard may be starting, and inherit it
-		defer t.family.births.Unlock()
+		births.Lock() // a guard may be starting, and inherit it
+		defer births.Unlock()
 		t.leaf.leave()
 	}
 	t.leaf.remove()
