@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"slices"
 	"syscall"
 	"time"
 )
@@ -46,6 +45,7 @@ type supervision struct {
 	clock      func() time.Duration
 	tick       time.Duration // the longest sleep
 	signals    <-chan os.Signal
+	witness    <-chan syscall.Signal             // what has come to the guard; nil: nobody says
 	stops      <-chan stop                       // of its lease; nil: it has none
 	warn       syscall.Signal                    // what a stop of its lease sends; 0: TERM, then KILL
 	maxRuntime time.Duration                     // 0: no limit
@@ -56,8 +56,9 @@ type supervision struct {
 	log        *slog.Logger
 
 	received []syscall.Signal // those that came to flockd
-	wakeUp   bool             // the CONT that has ended our stop is still to come
-	woken    bool             // and nobody but our stand-in has sent it
+	all      broadcast        // those of them that may have been sent to the command as well
+	wakeUps  int              // CONTs to come that have ended stops of ours
+	woken    bool             // the last of them is our stand-in's: nobody wants the command to go on
 	stopping bool
 	killAt   time.Duration // once stopping
 	killed   bool
@@ -81,7 +82,9 @@ func (s *supervision) watch(ctx context.Context) Exit {
 		case sig := <-s.process.changed():
 			s.mindStop(sig)
 		case sig, ok := <-s.signals:
-			s.passOn(sig, ok)
+			s.came(sig, ok)
+		case sig := <-s.witness:
+			s.all.toGuard(sig, s.clock())
 		case st := <-s.stops:
 			s.leaseStops(st)
 		case <-limit:
@@ -98,9 +101,14 @@ func (s *supervision) watch(ctx context.Context) Exit {
 		case <-timer.C:
 		}
 		timer.Stop()
+		for _, sig := range s.all.due(s.clock()) {
+			s.passOn(sig)
+		}
 		s.killIfDue()
 	}
-	return s.process.reap()
+	e := s.process.reap()
+	s.hear(e.Signal)
+	return e
 }
 
 func (s *supervision) limit() <-chan time.Time {
@@ -163,59 +171,7 @@ func (s *supervision) nap() time.Duration {
 	if s.ended != 0 && s.leftovers == Name && !s.stopping {
 		nap = min(nap, s.ended+settle-s.clock())
 	}
-	return nap
-}
-
-// mindStop stops us where the command was stopped, as a shell expects of its job.
-func (s *supervision) mindStop(sig os.Signal) {
-	if sig == syscall.SIGTSTP && !s.wakeUp {
-		s.process.pass(syscall.SIGTSTP)
-	}
-	for by := s.process.stopped(); by != 0 && !s.stopping; by = s.process.stopped() {
-		s.woken = s.suspend(by)
-		s.wakeUp = true
-		s.forgetStops()
-	}
-}
-
-// forgetStops drops the terminal's own TSTP, which may be heard after the stop that it
-// has caused, when the terminal isn't ours any more.
-func (s *supervision) forgetStops() {
-	for {
-		select {
-		case <-s.process.changed(): // what else has happened is looked at anyway
-		default:
-			return
-		}
-	}
-}
-
-// goOn passes a CONT on. The one that has ended our own stop was sent to the command's
-// group, and by our stand-in not for the command at all.
-func (s *supervision) goOn() {
-	if !s.wakeUp || !s.woken && halted(s.process.number()) {
-		s.process.pass(syscall.SIGCONT)
-	}
-	s.wakeUp = false
-}
-
-func (s *supervision) passOn(sig os.Signal, ok bool) {
-	if !ok {
-		s.signals = nil
-		return
-	}
-	if n, ok := sig.(syscall.Signal); ok {
-		s.received = append(s.received, n)
-		switch {
-		case s.ended != 0 && s.leftovers != Await: // they are let go, or stopped already
-		case s.ended != 0 && endsWait(n): // whoever waits for left-overs doesn't want to any more
-			s.stop(s.clock() + s.killAfter)
-		case n == syscall.SIGCONT:
-			s.goOn()
-		default:
-			s.process.pass(n)
-		}
-	}
+	return min(nap, s.all.next()-s.clock())
 }
 
 // leaseStops follows the keeper.
@@ -260,12 +216,4 @@ func (s *supervision) killIfDue() {
 		s.told = true
 		s.log.Warn("the command can't be killed, or not yet: waiting for its end", "left", s.process.members())
 	}
-}
-
-// diedOf is the signal that came to flockd and that the command died of, or 0.
-func (s *supervision) diedOf(e Exit) syscall.Signal {
-	if slices.Contains(s.received, e.Signal) {
-		return e.Signal
-	}
-	return 0
 }

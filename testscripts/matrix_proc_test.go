@@ -62,19 +62,21 @@ func over(state byte) bool { return state == 0 || state == 'Z' || state == 'X' }
 // guardOf is the guard of a flockd, once it is deaf to TERM, or 0.
 func guardOf(flockd int) int {
 	for _, pid := range children(flockd) {
-		if strings.HasPrefix(argv(pid), "flockd-guard ") && ignoresTERM(pid) {
+		if strings.HasPrefix(argv(pid), "flockd-guard ") && deafened(pid) {
 			return pid
 		}
 	}
 	return 0
 }
 
-func ignoresTERM(pid int) bool {
+// deafened reports whether a guard minds no signal any more: USR1 is the first that it
+// ignores, after those that it tells flockd of.
+func deafened(pid int) bool {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, mask, _ := strings.Cut(string(status), "SigIgn:")
 	mask, _, _ = strings.Cut(strings.TrimSpace(mask), "\n")
 	ignored, _ := strconv.ParseUint(mask, 16, 64)
-	return ignored&(1<<14) != 0
+	return ignored&(1<<9) != 0
 }
 
 // cgroup2 is where the second version of cgroups is mounted.

@@ -1,0 +1,117 @@
+package runner
+
+import (
+	"os"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// hearing is how much later than the end of the command the signal may be heard that both
+// of us were sent.
+const hearing = 50 * time.Millisecond
+
+// came takes a signal that came to us. One by which a supervisor ends all that belongs to
+// a service may have been sent to the command as well.
+func (s *supervision) came(sig os.Signal, ok bool) {
+	if !ok {
+		s.signals = nil
+		return
+	}
+	n, ok := sig.(syscall.Signal)
+	if !ok {
+		return
+	}
+	s.received = append(s.received, n)
+	if s.witness != nil && endsWait(n) {
+		s.all.toUs(n, s.clock())
+	} else {
+		s.passOn(n)
+	}
+}
+
+// passOn hands on a signal that came to us alone.
+func (s *supervision) passOn(n syscall.Signal) {
+	switch {
+	case s.ended != 0 && s.leftovers != Await: // they are let go, or stopped already
+	case s.ended != 0 && endsWait(n): // whoever waits for left-overs doesn't want to any more
+		s.stop(s.clock() + s.killAfter)
+	case n == syscall.SIGCONT:
+		s.goOn()
+	default:
+		s.process.pass(n)
+	}
+}
+
+// mindStop stops us where the command was stopped, as a shell expects of its job.
+func (s *supervision) mindStop(sig os.Signal) {
+	if sig == syscall.SIGTSTP && s.wakeUps == 0 {
+		s.process.pass(syscall.SIGTSTP)
+	}
+	s.stopToo()
+}
+
+// stopToo stops us if the command was stopped since the last call, and reports whether it
+// was.
+func (s *supervision) stopToo() (was bool) {
+	for by := s.process.stopped(); by != 0 && !s.stopping; by = s.process.stopped() {
+		s.woken = s.suspend(by)
+		s.wakeUps++
+		s.forgetStops()
+		was = true
+	}
+	return was
+}
+
+// forgetStops drops the terminal's own TSTP, which may be heard after the stop that it
+// has caused, when the terminal isn't ours any more.
+func (s *supervision) forgetStops() {
+	for {
+		select {
+		case <-s.process.changed(): // what else has happened is looked at anyway
+		default:
+			return
+		}
+	}
+}
+
+// goOn passes a CONT on. The one that has ended our own stop was sent to the command's
+// group, and by our stand-in not for the command at all. By the time that it is heard
+// the command may have been stopped again.
+func (s *supervision) goOn() {
+	before := halted(s.process.number()) // first: a stop since then is a new one
+	again := s.wakeUps > 0 && s.stopToo()
+	if !again && (s.wakeUps == 0 || before && !s.woken) {
+		s.process.pass(syscall.SIGCONT)
+	}
+	s.wakeUps = max(s.wakeUps-1, 0)
+}
+
+// hear waits a moment for the signal that the command died of, if we are to die of it too.
+// A key sends it to both of us, and the command's end may be heard first.
+func (s *supervision) hear(sig syscall.Signal) {
+	if !endsWait(sig) || s.stopping {
+		return
+	}
+	late := time.After(hearing)
+	for !slices.Contains(s.received, sig) {
+		select {
+		case came, ok := <-s.signals:
+			n, _ := came.(syscall.Signal)
+			s.received = append(s.received, n)
+			if !ok {
+				return
+			}
+		case <-late:
+			return
+		}
+	}
+}
+
+// diedOf is the signal that came to flockd and that the command died of, or 0.
+func (s *supervision) diedOf(e Exit) syscall.Signal {
+	if slices.Contains(s.received, e.Signal) {
+		return e.Signal
+	}
+	return 0
+}
