@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -59,6 +58,7 @@ func as(t *testing.T, scene func(*session), names ...string) {
 			bare, under := play(t, scene, name, ""), play(t, scene, name, locked)
 			if bare != under {
 				t.Errorf("without flockd:\n%swith it:\n%s", bare, under)
+				return
 			}
 			t.Logf("both:\n%s", under)
 		})
@@ -150,43 +150,6 @@ func (s *session) lead(cmd *exec.Cmd) *job {
 	return j
 }
 
-// hearAll stops ignoring what a session would inherit as ignored: a shell's background
-// job is deaf to Ctrl-C.
-func hearAll() {
-	for _, sig := range []syscall.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU} {
-		if signal.Ignored(sig) {
-			signal.Notify(make(chan os.Signal, 1), sig)
-		}
-	}
-}
-
-func openTerminal(t interface {
-	Helper()
-	Fatal(...any)
-}) (pty, tty *os.File) {
-	t.Helper()
-	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var number int
-	control(pty, func(fd int) {
-		if err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err == nil {
-			number, err = unix.IoctlGetInt(fd, unix.TIOCGPTN)
-		}
-	})
-	fatal(err)
-	tty, err = os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	control(pty, func(fd int) {
-		err = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80})
-	})
-	fatal(err)
-	return pty, tty
-}
-
 // describe logs what is to be seen, and who is there.
 func (s *session) describe() {
 	s.Logf("%s, RUN is %q; the screen is\n%s", s.shell, s.run, escapes.ReplaceAllString(s.printed(), ""))
@@ -198,13 +161,6 @@ func (s *session) describe() {
 
 // escapes are what moves the cursor and the like.
 var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]|[\r\x1b]`)
-
-// control works on a file's descriptor, and leaves reads of it able to be ended.
-func control(file *os.File, do func(fd int)) {
-	raw, err := file.SyscallConn()
-	fatal(err)
-	raw.Control(func(fd uintptr) { do(int(fd)) })
-}
 
 // watch keeps what is printed, until the terminal is gone.
 func (s *session) watch() {
