@@ -55,8 +55,8 @@ type keeper struct {
 	log     *slog.Logger
 	guard   interface{ deadline(time.Duration) } // told each deadline
 	stops   chan stop
-	hints   chan struct{}      // the next renewal has something to tell
-	holds   chan (chan report) // somebody else renews, until a report comes
+	hints   chan struct{} // the next renewal has something to tell
+	breaks  chan absence  // somebody else renews
 
 	lease    backends.Lease
 	inFlight question
@@ -77,7 +77,7 @@ type question struct {
 // keep starts a keeper of a lease whose grant was asked for at sent. end stops
 // the renewals, and is called when nothing of the command is left.
 func keep(ctx context.Context, k *keeper, timing Timing, sent time.Duration) (end func()) {
-	k.stops, k.hints, k.holds = make(chan stop, 2), make(chan struct{}), make(chan (chan report))
+	k.stops, k.hints, k.breaks = make(chan stop, 2), make(chan struct{}), make(chan absence)
 	k.term = term{timing: timing, ttl: k.lease.TTL}.renewed(sent, rand.Float64())
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
@@ -175,10 +175,11 @@ func (k *keeper) rest(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-hints:
 		k.write(k.read().hinted(k.clock()))
-	case back := <-k.holds:
+	case a := <-k.breaks:
 		k.drop()
-		said := <-back
+		said := <-a.said
 		k.write(k.retimed(k.read(), said.TTL).relieved(said.Sent, k.clock()))
+		close(a.heard)
 	case a := <-k.inFlight.answer:
 		if ctx.Err() != nil {
 			return // the end of ctx is why it failed
@@ -189,11 +190,21 @@ func (k *keeper) rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// hold has the keeper stand still until it hears what another has renewed.
-func (k *keeper) hold() (back chan<- report) {
-	c := make(chan report)
-	k.holds <- c
-	return c
+// absence is a time in which another renews the lease.
+type absence struct {
+	said  chan report   // what it has renewed: the end
+	heard chan struct{} // closed when that is known
+}
+
+// hold has the keeper stand still, until back is called with what another has renewed. It
+// returns when the keeper goes by that.
+func (k *keeper) hold() (back func(report)) {
+	a := absence{make(chan report), make(chan struct{})}
+	k.breaks <- a
+	return func(said report) {
+		a.said <- said
+		<-a.heard
+	}
 }
 
 // ask sends a renewal. now was read before, so the lease lasts from now at least.

@@ -36,7 +36,7 @@ func TestKeeperStandsStillWhileAnotherRenews(t *testing.T) {
 		if n.Load() != 0 {
 			t.Errorf("it has renewed %d times", n.Load())
 		}
-		back <- report{Sent: k.clock.now() - sec, TTL: time.Minute}
+		back(report{Sent: k.clock.now() - sec, TTL: time.Minute})
 		synctest.Wait()
 		if err := k.standing(); err != nil || n.Load() != 1 || len(k.stops) != 0 {
 			t.Errorf("%v, %d renewals, %d stops", err, n.Load(), len(k.stops))
@@ -55,7 +55,7 @@ func TestKeeperWhoseStandInHasFailed(t *testing.T) {
 		k := keepMinute(t, f)
 		back := k.hold()
 		time.Sleep(minuteTerm)
-		back <- report{}
+		back(report{})
 		if s := <-k.stops; s.kill != minuteKill || n.Load() != 0 {
 			t.Errorf("%+v after %d renewals", s, n.Load())
 		}
@@ -71,7 +71,7 @@ func TestKeeperHearsOfAnotherTTL(t *testing.T) {
 		k := keepMinute(t, f)
 		back := k.hold()
 		sent := k.clock.now()
-		back <- report{Sent: sent, TTL: 10 * sec}
+		back(report{Sent: sent, TTL: 10 * sec})
 		synctest.Wait()
 		if got := k.read(); got.timing.Trusted != 10*sec || got.ttl != 10*sec {
 			t.Errorf("%+v", got)

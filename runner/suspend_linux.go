@@ -39,8 +39,8 @@ func (r *run) suspend(k *keeper, p process, sig syscall.Signal) (woken bool) {
 // relief is a stand-in at work, as that flockd sees it. nil: there is none.
 type relief struct {
 	guardian *guardian
-	back     chan<- report // to the keeper, which stands still until then
-	open     func()        // has the guardian go on
+	back     func(report) // has the keeper go on, which stands still until then
+	open     func()       // and the guardian
 
 	conn    *os.File
 	reports *bufio.Reader // a line each
@@ -161,5 +161,5 @@ func (s *relief) said() (last report) {
 func (s *relief) goOn(said report) {
 	s.guardian.reported(said)
 	s.open()
-	s.back <- said
+	s.back(said)
 }

@@ -72,7 +72,17 @@ func etcdOf(name string, v servers.Version) store {
 
 // newFolder is a rig without a server.
 func newFolder(t *testing.T) *rig {
-	return &rig{T: t, dir: t.TempDir(), path: bin + ":" + os.Getenv("PATH")}
+	return &rig{T: t, dir: folder(t), path: bin + ":" + os.Getenv("PATH")}
+}
+
+// folder is removed in the end, once nobody makes files in it: a guard that was left alone
+// gives a key back in its own time.
+func folder(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "flockd-test-")
+	fatal(err)
+	fatal(os.Chmod(dir, 0o755)) // other users work in it
+	t.Cleanup(func() { until(t, "an empty folder", func() bool { return os.RemoveAll(dir) == nil }) })
+	return dir
 }
 
 // newRig starts a server of the store, and a proxy before it.
