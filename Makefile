@@ -47,9 +47,11 @@ bench: build ## median ratios beside flock(1) and etcdctl lock
 	@sh testscripts/need.sh flock redis-server etcd etcdctl
 	go test ./testscripts/bench -run '^$$' -bench . -benchtime 1x -timeout 30m -flockd '$(CURDIR)/flockd'
 
-install: build ## program, man pages and completions below PREFIX
+install: ## program, man pages, docs and completions below PREFIX; what "make build" has built is taken as it is
+	[ -x $(FLOCKD) ] || $(MAKE) build
 	install -Dm755 $(FLOCKD) $(DESTDIR)$(PREFIX)/bin/flockd
 	for page in man/*.[0-9]; do install -Dm644 "$$page" "$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}" || exit; done
+	for page in docs/*.md; do install -Dm644 "$$page" "$(DESTDIR)$(PREFIX)/share/doc/flockd/$${page##*/}" || exit; done
 	install -Dm644 completions/flockd.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/flockd
 	install -Dm644 completions/_flockd $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_flockd
 	install -Dm644 completions/flockd.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/flockd.fish

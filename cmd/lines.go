@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"flockd/runner/tty"
 )
 
 const (
@@ -70,6 +73,9 @@ func (l *lines) drain() {
 func (l *lines) write(text []byte) {
 	if below := l.live.Load(); below != nil {
 		text = l.above(*below, text)
+	}
+	if file, ok := l.out.(*os.File); ok && tty.Raw(int(file.Fd())) {
+		text = bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n"))
 	}
 	if len(text) > 0 {
 		l.out.Write(text)

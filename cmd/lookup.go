@@ -50,7 +50,15 @@ func lookUp(name string, streams Streams) (string, error) {
 	if denied != nil {
 		return "", denied
 	}
-	return "", &failure{classNotFound, errors.New(shortened(name) + ": command not found"), ""}
+	return "", &failure{classNotFound, errors.New(shortened(name) + ": command not found"), pathHint(name, path)}
+}
+
+// pathHint shows where a command was looked for: cron's PATH is short.
+func pathHint(name, path string) string {
+	if name == "" {
+		return ""
+	}
+	return "it was looked for in PATH, which is " + shortened(path)
 }
 
 // runnable says what is in the way of executing file.

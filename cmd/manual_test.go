@@ -56,7 +56,7 @@ const runResult = `With --result-file flockd writes one JSON object: "class" is 
 outcome as in the table above (finished, skipped, done, lost, unavailable, max-runtime, not-found,
 not-started, interrupted, usage, internal), or killed, which no exit code stands for: flockd was killed, and
 the guard wrote it once nothing was left of the command. Beside it are the key, the hold's ID, the token, the
-backend without secrets, the host, user, pid and base name of the command, the
+backend without secrets, the host, user and pid of flockd, the base name of the command, the
 times, "exit_code" of the command, the "signal" that ended it, "unlocked",
 "held_by", "error" and "flockd_exit_code". The file has mode 0600 and is replaced as a
 whole, so that a reader never finds half of it. With a + in front of the name each
@@ -68,7 +68,17 @@ const runSignals = `HUP, INT, QUIT, TERM, USR1, USR2, WINCH and CONT that come t
 command. While flockd stands in line HUP, INT, QUIT and TERM end the wait, and the others
 are dropped; while it waits for left-overs they stop those. Where the
 command, or the wait, ended by a HUP, INT or TERM that came to flockd, flockd ends
-by the same signal, so that a script stops as it would without flockd.`
+by the same signal, so that a script stops as it would without flockd.
+
+On a terminal the command stays in flockd's process group, so that what is typed reaches it as without flockd. INT, QUIT and WINCH that come to
+a flockd in the foreground are taken for the terminal's, and not passed a second time; the others go to the command's first process. Without a terminal the command
+has a process group of its own, to which they go. HUP, INT, QUIT and TERM are passed a twentieth of a second late, and not at all where
+the guard has got them too: then they were sent to the whole unit.
+
+A command that is stopped (Ctrl-Z) keeps its lease: flockd stops as well, and a process that ps(1) shows as "flockd-keep KEY" renews it until flockd goes on.
+
+HUP, INT, TSTP, TTIN and TTOU that are ignored when flockd starts, as nohup(1) has it, stay ignored for the command; others are as by default. docs/signals.md
+of the source has a table of all this.`
 
 const runWaiting = `While flockd stands in line it says on stderr who holds the key and since when, its place in the line, and for how
 long it has waited. On a terminal that is one line, which is drawn over every second and is gone when the wait ends. Elsewhere, with
@@ -118,7 +128,7 @@ one request may last; Redis and etcd also take ` + "`?password-file=FILE`" + `, 
 user or password are written as in every URL: / as %2F, @ as %40. Each store's rights, settings and limits are in docs/stores.md of the
 source.`
 
-const runFlock = `-n, -w, -E, -c and their long names mean what they mean to flock(1), with a key in the place
+const runFlock = `-n, -w, -E, -c and their long names but --timeout mean what they mean to flock(1), with a key in the place
 of the file; -x, -o and -F are taken and do nothing. The exit code for a taken key is 75 and not 1.`
 
 func runSections(r *roff) {

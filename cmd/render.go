@@ -64,6 +64,17 @@ func inTheWay(held *backends.HeldError, b brevity) string {
 	return "taken"
 }
 
+// noteOf is the note of who is in the way.
+func noteOf(held *backends.HeldError) string {
+	switch {
+	case len(held.Holders) > 0:
+		return held.Holders[0].Owner.Note
+	case held.Next != nil:
+		return held.Next.Owner.Note
+	}
+	return ""
+}
+
 func holderText(held *backends.HeldError, b brevity) string {
 	c := held.Holders[0]
 	who := b.owner(c.Owner)

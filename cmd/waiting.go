@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -100,6 +101,11 @@ func (w *wait) row(now time.Time, columns int, clean func(string) string) (text 
 	return cut(text, columns)
 }
 
+// cutsNote reports whether so many columns have no room for the note of who is in the way.
+func (w *wait) cutsNote(now time.Time, columns int, clean func(string) string) bool {
+	return w.held != nil && noteOf(w.held) != "" && columnsOf(w.row(now, math.MaxInt, clean)) > columns
+}
+
 func (w *wait) facts(now time.Time, b brevity) string {
 	if w.silent(now) {
 		return ": " + w.silence(now, b)
@@ -194,6 +200,9 @@ func (w *waiting) heard(now time.Time, held *backends.HeldError) {
 	s := w.wait.standing(now)
 	switch {
 	case w.ours():
+		if s.first != w.told.of.first && w.wait.cutsNote(now, w.room(), w.clean) {
+			w.say(slog.LevelInfo, w.wait.line(now)) // once for each who is
+		}
 		w.told = told{now, s}
 		w.redraw()
 	case w.told.due(now, s):
@@ -216,17 +225,19 @@ func (w *waiting) attrs(now time.Time, s standing) []slog.Attr {
 
 func (w *waiting) ours() bool { return w.screen != nil && w.screen.ours() }
 
+// room is how many columns the live line may take. Those that it leaves are for the ^C or ^Z of
+// the terminal, which must not begin another row.
+func (w *waiting) room() int { return w.screen.columns() - 3 }
+
 // text is the live line.
 func (w *waiting) text() string {
-	// Room for the ^C or ^Z of the terminal, which must not begin another row.
-	const free = 3
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	select {
 	case <-w.over:
 		return ""
 	default:
-		return w.wait.row(time.Now(), w.screen.columns()-free, w.clean)
+		return w.wait.row(time.Now(), w.room(), w.clean)
 	}
 }
 

@@ -59,6 +59,16 @@ func TestWaitingRow(t *testing.T) {
 			t.Errorf("%d columns\n got %s\nwant %s", c.columns, got, c.want)
 		}
 	}
+	for columns, want := range map[int]bool{200: false, 152: false, 151: true, 80: true} {
+		if got := w.cutsNote(at(72), columns, clean); got != want {
+			t.Errorf("%d columns have room for the note: %v", columns, !got)
+		}
+	}
+	plain := waitOf("deploy/web")
+	plain.heard(at(2), taken(1, 3, holder()))
+	if plain.cutsNote(at(72), 40, clean) {
+		t.Error("there is no note")
+	}
 	if got := w.row(at(3672), 77, clean); got != "flockd: waiting 1h1m, place 2 of 4: held by root@web2 for 2d4h" {
 		t.Errorf("an hour later, without another answer: %s", got)
 	}

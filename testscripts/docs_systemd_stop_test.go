@@ -2,11 +2,7 @@
 
 package testscripts
 
-import (
-	"path/filepath"
-	"strings"
-	"time"
-)
+import "path/filepath"
 
 // terms is a job that counts the TERMs that it gets.
 func (m *machine) terms() {
@@ -37,21 +33,14 @@ func unitStop(m *machine) {
 	}
 }
 
-// unitStopTwice: with control-group both of them send it. Two that come together are
-// one to the command, so that this may take more than one try.
-func unitStopTwice(m *machine) {
+// unitStopAll: with control-group systemd sends it to all, and flockd to nobody.
+func unitStopAll(m *machine) {
 	m.terms()
 	m.override("KillMode=control-group")
-	for end := time.Now().Add(patience); ; {
-		m.write("/var/log/job", 0o644, "")
-		m.runs("nightly-report", "/var/log/job", "up")
-		m.sh("systemctl stop nightly-report")
-		if strings.Count(m.text("/var/log/job"), "term") == 2 {
-			break
-		}
-		if time.Now().After(end) {
-			m.Fatalf("the job: %q", m.text("/var/log/job"))
-		}
+	m.runs("nightly-report", "/var/log/job", "up")
+	m.sh("systemctl stop nightly-report")
+	if got := m.text("/var/log/job"); got != "up\nterm\n" {
+		m.Errorf("the job: %q", got)
 	}
 	m.has("nightly-report", "Result", "success")
 	m.tries(0)

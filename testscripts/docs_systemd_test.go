@@ -43,7 +43,7 @@ func TestSystemdPage(t *testing.T) {
 		"oneshot":     unitOneshot,
 		"export":      func(m *machine) { unitExport(m, export) },
 		"stop":        unitStop,
-		"stop twice":  unitStopTwice,
+		"stop all":    unitStopAll,
 		"timeout":     unitTimeout,
 		"killed":      unitKilled,
 		"max-runtime": unitMaxRuntime,

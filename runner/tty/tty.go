@@ -120,6 +120,13 @@ func (t *Terminal) GiveBack() {
 	unix.IoctlSetTermios(t.fd, setModes, &modes) // at once: output may be held by Ctrl-S
 }
 
+// Raw reports whether fd is a terminal that leaves a line feed as it is: an editor has it
+// that way.
+func Raw(fd int) bool {
+	modes, err := unix.IoctlGetTermios(fd, getModes)
+	return err == nil && modes.Oflag&unix.OPOST == 0
+}
+
 // sane has lines read and shown, and keys that send signals.
 func sane(m unix.Termios) unix.Termios {
 	m.Iflag = m.Iflag&^(unix.INLCR|unix.IGNCR) | unix.ICRNL | unix.BRKINT | unix.IXON
