@@ -65,6 +65,15 @@ func (s *session) held() (release func()) {
 	}
 }
 
+// waitsFor has the key taken, and enters a line that waits for it with a live line.
+func (s *session) waitsFor(line string) (release func()) {
+	s.Helper()
+	release = s.held()
+	s.enter(line)
+	s.showsRow(livePat)
+	return release
+}
+
 const (
 	waits   = "flockd run --key k --wait forever -- "
 	livePat = `^flockd: waiting (\d+)s(?: for k)?, place (\d) of (\d): held by \S+`
@@ -90,9 +99,7 @@ func TestWaitingOnATerminal(t *testing.T) {
 			}
 			return false
 		})
-		control(s.pty, func(fd int) {
-			unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 40})
-		})
+		s.resize(24, 40)
 		s.showsRow(`^flockd: waiting .{18}\.\.\.$`)
 		first.cmd.Process.Signal(unix.SIGTERM)
 		first.ends(128 + int(unix.SIGTERM))
@@ -121,9 +128,7 @@ func (s *session) clean(line string) {
 // Ctrl-C, and a wait that runs out, leave no more than the line that says so.
 func TestWaitingThatEndsForNothing(t *testing.T) {
 	locks(t, func(s *session) {
-		release := s.held()
-		s.enter(waits + "true")
-		s.showsRow(livePat)
+		release := s.waitsFor(waits + "true")
 		s.keys(ctrlC)
 		s.prompt()
 		s.clean("flockd: stopped waiting for k: signal INT")
@@ -138,9 +143,7 @@ func TestWaitingThatEndsForNothing(t *testing.T) {
 // A stopped wait draws nothing on the shell's rows; back in front it draws its line again.
 func TestWaitingInTheBackground(t *testing.T) {
 	locks(t, func(s *session) {
-		release := s.held()
-		s.enter(waits + "echo hel''lo")
-		s.showsRow(livePat)
+		release := s.waitsFor(waits + "echo hel''lo")
 		s.keys(ctrlZ)
 		s.prompt()
 		s.enter("bg")
@@ -163,11 +166,7 @@ func TestWaitingInTheBackground(t *testing.T) {
 // placeUntil is until when the only one who waits for k has its place.
 func (s *session) placeUntil() (expires int64) {
 	s.Helper()
-	db := openDB(filepath.Join(s.dir, "flockd.db"))
-	defer db.Close()
-	if err := db.QueryRow(`SELECT expires_mono FROM claims WHERE key = 'k' AND state = 'waiting'`).Scan(&expires); err != nil {
-		s.Fatal(err)
-	}
+	s.row(`SELECT expires_mono FROM claims WHERE key = ? AND state = 'waiting'`, "k", &expires)
 	return expires
 }
 
@@ -198,9 +197,7 @@ func TestWaitingInLines(t *testing.T) {
 // A terminal that was stopped with Ctrl-S doesn't hold up the command.
 func TestWaitingOnAStoppedTerminal(t *testing.T) {
 	locks(t, func(s *session) {
-		release := s.held()
-		s.enter(waits + "touch ran")
-		s.showsRow(livePat)
+		release := s.waitsFor(waits + "touch ran")
 		s.keys("\x13")
 		release()
 		until(s, "the command has run", func() bool { return s.exists("ran") })
