@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"flockd/cmd/signals"
 	"flockd/runner"
+	"flockd/runner/signals"
 )
 
 // app is what the commands share.
@@ -59,7 +59,7 @@ func (a *app) end(err error) int {
 	case errors.As(err, &e):
 		if e.signal() != 0 && a.Process {
 			a.lines.flush()
-			signals.End(e.signal())
+			signals.DieOf(e.signal())
 		}
 		return e.code()
 	}

@@ -208,6 +208,7 @@ func (g *guardian) keep() {
 			if g.guard != nil {
 				g.log.Log(context.Background(), level, "the guard has ended, or was stopped: starting another", "key", g.key)
 				g.guard.End()
+				g.goesBy(guard.Never) // who is dead kills nobody any more
 			}
 			if !g.waits(pause) {
 				return
