@@ -52,6 +52,12 @@ func Open() *Terminal {
 	return t
 }
 
+// InForeground reports whether our group is in the foreground of the terminal fd.
+func InForeground(fd int) bool {
+	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
 // FD is the terminal's descriptor; -1: there is none.
 func (t *Terminal) FD() int {
 	if t == nil {
