@@ -107,9 +107,9 @@ func (r *run) prepare(lease backends.Lease, kill time.Duration) {
 
 func plant(id string, g *guardian) (*tree.Tree, *tty.Terminal) {
 	findPidfds() // or what that starts would count among our children
-	tree, terminal := tree.New(id), tty.Open()
-	g.watch(tree, terminal)
-	return tree, terminal
+	t, terminal := tree.New(id), tty.Open()
+	g.watch(t, terminal)
+	return t, terminal
 }
 
 func (r *run) letGo() {

@@ -28,7 +28,7 @@ type process interface {
 	containment() string       // what a kill reaches, for people
 	changed() <-chan os.Signal // CHLD: something happened to a child of ours; TSTP: to be passed
 	number() int               // of its first process
-	stopped() syscall.Signal   // what has stopped its first process since the last call, where a shell waits for both of us to stop; 0: nothing
+	stopped() syscall.Signal   // what has stopped it since the last call, if a shell waits for that; 0: nothing
 	ended() bool               // its first process has ended; true until reap
 	pass(syscall.Signal)       // what somebody sent to flockd
 	signal(syscall.Signal)     // to the whole tree

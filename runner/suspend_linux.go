@@ -58,7 +58,7 @@ func (r *run) relieve(k *keeper, p process) (*relief, error) {
 	if r.o.Legacy == nil {
 		return nil, errors.New("there is nobody to tell of the store")
 	}
-	s := &relief{guardian: r.guard, back: k.hold(), open: r.guard.hold()}
+	s := &relief{guardian: r.guard, back: k.yield(), open: r.guard.yield()}
 	t := k.read()
 	d := duty{
 		Lease: k.lease, TTL: t.ttl, Timing: t.timing, Grace: k.grace, Sent: t.sent,
