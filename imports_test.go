@@ -53,6 +53,7 @@ const (
 	guardOf  = "flockd/runner/guard"
 	treeOf   = "flockd/runner/tree"
 	ttyOf    = "flockd/runner/tty"
+	signalOf = "flockd/runner/signals"
 	cmdOf    = "flockd/cmd"
 	certs    = "flockd/backends/certs" // for drivers
 )
@@ -80,11 +81,12 @@ var rules = []struct {
 		return ours(dep) && dep.ImportPath != contract && dep.ImportPath != certs && !isDriver(dep.ImportPath)
 	}, false},
 	{"runner knows its own parts, and no driver", is(runner), func(dep pkg) bool {
-		return ours(dep) && !slices.Contains([]string{contract, guardOf, treeOf, ttyOf}, dep.ImportPath)
+		return ours(dep) && !slices.Contains([]string{contract, guardOf, treeOf, ttyOf, signalOf}, dep.ImportPath)
 	}, false},
 	{"the guard, which is to be early, knows its tree and terminal alone", is(guardOf), func(dep pkg) bool {
 		return ours(dep) && dep.ImportPath != treeOf && dep.ImportPath != ttyOf
 	}, false},
+	{"signals, which is to be early, knows nothing of ours", is(signalOf), ours, false},
 	{"tty knows processes alone", is(ttyOf), func(dep pkg) bool { return ours(dep) && dep.ImportPath != treeOf }, false},
 	{"tree knows nothing of ours", is(treeOf), ours, false},
 	{"runner knows no flags", is(runner), func(dep pkg) bool { return strings.HasPrefix(dep.ImportPath, "github.com/spf13/") }, false},

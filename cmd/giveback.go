@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"flockd/backends"
-	"flockd/backends/all"
 	"flockd/runner"
 )
 
@@ -67,18 +66,6 @@ func (l *legacy) release() (last *backends.Run, err error) {
 func keepToItself() {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
-}
-
-// open begins to open the store.
-func (l *legacy) open() (storeOfHold, error) {
-	for name, value := range l.Env {
-		os.Setenv(name, value)
-	}
-	u, err := backends.ParseURL(l.Store)
-	if err != nil {
-		return storeOfHold{}, err
-	}
-	return storeOfHold{newOpening(func() (backends.Backend, error) { return all.Open(context.Background(), u) })}, nil
 }
 
 // inspectAtMost is how long the result file waits for the store's word.

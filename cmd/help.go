@@ -34,8 +34,8 @@ func (a *app) newHelp(root *cobra.Command) *cobra.Command {
 			if err != nil || len(rest) > 0 {
 				return noCommand(root, args)
 			}
-			fmt.Fprint(a.Stdout, helpText(cmd))
-			return nil
+			_, err = fmt.Fprint(a.Stdout, helpText(cmd))
+			return err
 		},
 	}
 }

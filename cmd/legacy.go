@@ -1,14 +1,17 @@
 package cmd
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"flockd/backends"
+	"flockd/backends/all"
 )
 
 // legacy is what is left to do for a run once flockd was killed: see runner.Options.
@@ -77,4 +80,35 @@ func readLegacy(from io.Reader) (*legacy, error) {
 		}
 	}
 	return &l, backends.CheckKey(l.Record.Key)
+}
+
+// open begins to open the store.
+func (l *legacy) open() (storeOfHold, error) {
+	for name, value := range l.Env {
+		os.Setenv(name, value)
+	}
+	u, err := backends.ParseURL(l.Store)
+	if err != nil {
+		return storeOfHold{}, err
+	}
+	return storeOfHold{newOpening(func() (backends.Backend, error) { return all.Open(context.Background(), u) })}, nil
+}
+
+// storeOfHold has a hold of ours even where it isn't open yet.
+type storeOfHold struct{ *opening }
+
+func (s storeOfHold) Renew(ctx context.Context, lease backends.Lease) (backends.Renewal, error) {
+	b, err := s.open(ctx)
+	if err != nil {
+		return backends.Renewal{}, err
+	}
+	return b.Renew(ctx, lease)
+}
+
+func (s storeOfHold) Release(ctx context.Context, key, id string, outcome backends.Outcome) error {
+	b, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	return b.Release(ctx, key, id, outcome)
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,8 +17,10 @@ const (
 	// linesKept is how many lines wait for a reader of stderr, the latest ones: more
 	// than a run writes before its end, but with --verbose.
 	linesKept = 256
-	// flushFor is how long the end of flockd waits for one.
-	flushFor = time.Second
+	// flushFor is how long the end of flockd waits for one, and hideFor the end of a wait:
+	// both fit into the second in which whoever leaves the line is gone.
+	flushFor = 700 * time.Millisecond
+	hideFor  = 250 * time.Millisecond
 )
 
 // lines writes to stderr from a goroutine of its own. Whoever logs must not wait
@@ -31,6 +34,8 @@ type lines struct {
 	live    atomic.Pointer[live]
 	changed chan struct{} // the live line
 	drawn   bool          // the live line is where the cursor is
+
+	unstoppable sync.Once
 }
 
 // live is a line below all others, which is drawn over in place. It takes no place
@@ -78,6 +83,7 @@ func (l *lines) write(text []byte) {
 		text = bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n"))
 	}
 	if len(text) > 0 {
+		l.unstoppable.Do(unstoppable)
 		l.out.Write(text)
 	}
 }
@@ -112,7 +118,7 @@ func (l *lines) redraw() {
 // alone.
 func (l *lines) hide() {
 	if l.live.Load() != nil {
-		l.flush()
+		l.written(hideFor)
 		l.live.Store(nil)
 	}
 }
@@ -135,11 +141,14 @@ func (l *lines) Write(text []byte) (int, error) {
 }
 
 // flush waits until everything is written, but not for long.
-func (l *lines) flush() {
+func (l *lines) flush() { l.written(flushFor) }
+
+// written waits until everything is, for limit at most.
+func (l *lines) written(limit time.Duration) {
 	if n := l.dropped.Swap(0); n > 0 {
 		fmt.Fprintf(l, "flockd: %d lines were dropped: nobody read stderr\n", n)
 	}
-	timer := time.NewTimer(flushFor)
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	written := make(chan struct{})
 	select {

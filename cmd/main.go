@@ -3,6 +3,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"flockd/cmd/signals"
 	"flockd/runner"
+	"flockd/runner/signals"
 )
 
 // app is what the commands share.
@@ -21,8 +22,10 @@ type app struct {
 	Streams
 	files fs.FS  // man/ and completions/
 	lines *lines // to stderr
-	print *printer
-	run   func(context.Context, *runOptions) error // what a run does, once its flags are understood
+
+	unwritten error // why the help couldn't be written, which cobra doesn't ask for
+	print     *printer
+	run       func(context.Context, *runOptions) error // what a run does, once its flags are understood
 }
 
 // Main runs the command that the arguments name, with files holding the man
@@ -47,7 +50,8 @@ func Main(streams Streams, files fs.FS) (code int) {
 	}()
 	root := a.newRoot()
 	root.SetArgs(streams.Args)
-	return a.end(root.ExecuteContext(context.Background()))
+	err := root.ExecuteContext(context.Background())
+	return a.end(cmp.Or(err, a.unwritten))
 }
 
 // end reports an error that hasn't been, and turns it into the exit code.
@@ -59,7 +63,7 @@ func (a *app) end(err error) int {
 	case errors.As(err, &e):
 		if e.signal() != 0 && a.Process {
 			a.lines.flush()
-			signals.End(e.signal())
+			signals.DieOf(e.signal())
 		}
 		return e.code()
 	}
@@ -83,15 +87,14 @@ func (a *app) newRoot() *cobra.Command {
 	version := root.Flags().BoolP("version", "V", false, "show the version")
 	root.RunE = func(_ *cobra.Command, args []string) error {
 		if *version {
-			a.printVersion()
-			return nil
+			return a.printVersion()
 		}
 		return noCommand(root, args)
 	}
 	root.SetOut(a.Stdout)
 	root.SetErr(a.lines)
 	root.SetFlagErrorFunc(flagError)
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), helpText(cmd)) })
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { _, a.unwritten = fmt.Fprint(a.Stdout, helpText(cmd)) })
 	root.SetHelpCommand(a.newHelp(root))
 	root.AddCommand(a.newRun(), a.newConfig(), a.newVersion(), a.newCompletion(), a.newMan())
 	return root

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"flockd/backends"
-	"flockd/cmd/signals"
+	"flockd/runner/signals"
 )
 
 // opening is a store that isn't open yet. It is opened in a goroutine of its own,
@@ -64,7 +64,7 @@ func (a *attempt) waited(limit <-chan time.Time, queue chan os.Signal) bool {
 			return false
 		case sig := <-queue:
 			came = append(came, sig)
-			if signals.Ends(sig) {
+			if signals.EndsWait(sig) {
 				return false
 			}
 		}

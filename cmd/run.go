@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"flockd/backends"
-	"flockd/cmd/signals"
 	"flockd/runner"
+	"flockd/runner/signals"
 )
 
 // runOptions is a run as the user wants it.
@@ -193,10 +193,11 @@ func (r *lockedRun) options(store backends.Backend, path string) runner.Options 
 			r.nameCaveat(store)
 			return r.onGrant(lease)
 		},
-		OnStart: r.onStart,
-		OnLeft:  r.onLeft,
-		OnEnd:   r.onEnd,
-		Legacy:  func(lease backends.Lease) []byte { return r.legacy(store, lease) },
+		OnStart:  r.onStart,
+		OnUnkept: r.onUnkept,
+		OnLeft:   r.onLeft,
+		OnEnd:    r.onEnd,
+		Legacy:   func(lease backends.Lease) []byte { return r.legacy(store, lease) },
 	}
 }
 
@@ -247,6 +248,12 @@ func (r *lockedRun) onStart(lease backends.Lease) {
 	if r.Process {
 		leaveDescriptors(r.descriptors)
 	}
+}
+
+// onUnkept says that the command had better go on soon, before we stop as well.
+func (r *lockedRun) onUnkept(err error) {
+	r.say(slog.LevelWarn, "the command is stopped, and nobody renews its lease until it goes on: "+err.Error())
+	r.lines.flush()
 }
 
 // onLeft names processes that the command has left behind.

@@ -31,22 +31,3 @@ func standIn() (code int) {
 	}
 	return 0
 }
-
-// storeOfHold has a hold of ours even where it isn't open yet.
-type storeOfHold struct{ *opening }
-
-func (s storeOfHold) Renew(ctx context.Context, lease backends.Lease) (backends.Renewal, error) {
-	b, err := s.open(ctx)
-	if err != nil {
-		return backends.Renewal{}, err
-	}
-	return b.Renew(ctx, lease)
-}
-
-func (s storeOfHold) Release(ctx context.Context, key, id string, outcome backends.Outcome) error {
-	b, err := s.open(ctx)
-	if err != nil {
-		return err
-	}
-	return b.Release(ctx, key, id, outcome)
-}

@@ -4,6 +4,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"flockd/runner/tty"
 )
 
 // screen is a terminal on which a line can be drawn over.
@@ -24,8 +26,7 @@ func screenOf(f *os.File, term string) *screen {
 // ours reports whether we are in the foreground. Elsewhere a shell's prompt may be on
 // the row.
 func (s *screen) ours() bool {
-	group, err := unix.IoctlGetInt(s.fd, unix.TIOCGPGRP)
-	return err == nil && group == unix.Getpgrp()
+	return tty.InForeground(s.fd)
 }
 
 // columns is how wide it is now.

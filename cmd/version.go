@@ -20,15 +20,15 @@ func (a *app) newVersion() *cobra.Command {
 		Short: "Show the version and the stores of this build",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			a.printVersion()
-			return nil
+			return a.printVersion()
 		},
 	}
 }
 
-func (a *app) printVersion() {
-	fmt.Fprintf(a.Stdout, "flockd %s\n%s %s/%s\nstores: %s\n",
+func (a *app) printVersion() error {
+	_, err := fmt.Fprintf(a.Stdout, "flockd %s\n%s %s/%s\nstores: %s\n",
 		versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH, strings.Join(all.Schemes(), ", "))
+	return err
 }
 
 func versionText() string {

@@ -91,9 +91,10 @@ func (w *wait) row(now time.Time, columns int, clean func(string) string) (text 
 	}
 	for _, form := range []struct {
 		brevity
-		key string
-	}{{inFull, " for " + w.key}, {noDates, " for " + w.key}, {noDates, ""}, {namesOnly, ""}} {
-		text = clean("flockd: waiting " + age(now.Sub(w.began)) + form.key + w.facts(now, form.brevity))
+		key   string
+		place bool
+	}{{inFull, " for " + w.key, true}, {noDates, " for " + w.key, true}, {noDates, "", true}, {namesOnly, "", true}, {namesOnly, "", false}} {
+		text = clean("flockd: waiting " + age(now.Sub(w.began)) + form.key + w.facts(now, form.brevity, form.place))
 		if columnsOf(text) <= columns {
 			break
 		}
@@ -106,12 +107,15 @@ func (w *wait) cutsNote(now time.Time, columns int, clean func(string) string) b
 	return w.held != nil && noteOf(w.held) != "" && columnsOf(w.row(now, math.MaxInt, clean)) > columns
 }
 
-func (w *wait) facts(now time.Time, b brevity) string {
+func (w *wait) facts(now time.Time, b brevity, withPlace bool) string {
 	if w.silent(now) {
 		return ": " + w.silence(now, b)
 	}
-	held := w.asOf(now)
-	return ", " + place(held) + ": " + inTheWay(held, b)
+	held, at := w.asOf(now), ""
+	if withPlace {
+		at = ", " + place(held)
+	}
+	return at + ": " + inTheWay(held, b)
 }
 
 // silence says since when nothing is known. What was known before doesn't age.

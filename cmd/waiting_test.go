@@ -52,7 +52,8 @@ func TestWaitingRow(t *testing.T) {
 		{120, "flockd: waiting 1m12s for deploy/web, place 2 of 4: held by root@web2 (pid 4711, report.sh) for 2d3h"},
 		{90, "flockd: waiting 1m12s, place 2 of 4: held by root@web2 (pid 4711, report.sh) for 2d3h"},
 		{77, "flockd: waiting 1m12s, place 2 of 4: held by root@web2 for 2d3h"},
-		{40, "flockd: waiting 1m12s, place 2 of 4: ..."},
+		{60, "flockd: waiting 1m12s: held by root@web2 for 2d3h"},
+		{40, "flockd: waiting 1m12s: held by root@w..."},
 		{10, "flockd:..."}, {3, "..."}, {1, "."}, {0, ""}, {-2, ""},
 	} {
 		if got := w.row(at(72), c.columns, clean); got != c.want {

@@ -18,8 +18,8 @@ import (
 type child struct {
 	process *os.Process
 	tree    *tree.Tree
-	tty     *tty.Terminal // nil: it leads a group of its own
-	chld    chan os.Signal
+	tty     *tty.Terminal  // nil: it leads a group of its own
+	chld    chan os.Signal // CHLD, and TSTP and TTIN: of each kind more than one tells no more
 	started time.Time
 	end     time.Time     // when its end was first seen; zero: it runs
 	reaped  chan struct{} // lets the thread go that started it
@@ -37,14 +37,18 @@ func startChild(l launch) (process, error) {
 // start starts the command. With a terminal that stays in our group, else it leads one
 // of its own. The tree and the terminal are the caller's.
 func start(l launch) (*child, error) {
-	ch := &child{tree: l.tree, tty: l.tty, chld: make(chan os.Signal, 4), reaped: make(chan struct{})}
+	ch := &child{tree: l.tree, tty: l.tty, chld: make(chan os.Signal, 8), reaped: make(chan struct{})}
 	signal.Notify(ch.chld, syscall.SIGCHLD) // before the start, so that none is missed
 	ch.mindJobControl()
 	if err := ch.fork(l); err != nil {
 		ch.letGo()
 		return nil, err
 	}
-	ch.ignoreOutputStops()
+	if ch.tty != nil {
+		// Or the terminal stops us when we give it back from the background. The command
+		// would inherit that.
+		signal.Ignore(syscall.SIGTTOU)
+	}
 	l.guard.started(ch.tree.Identity)
 	ch.started = time.Now()
 	ch.expect(ch.process.Pid)

@@ -36,7 +36,7 @@ type guardian struct {
 	mu     sync.Mutex
 	orders guard.Orders
 	news   chan struct{}        // the orders have changed; holds one
-	holds  chan (chan struct{}) // somebody else tells the guard, until that is closed
+	yields chan (chan struct{}) // somebody else tells the guard, until that is closed
 	sent   chan syscall.Signal  // what has come to the guard
 
 	tree    *tree.Tree
@@ -51,7 +51,7 @@ type guardian struct {
 // newGuardian prepares a guard over key's command. legacy: see Options.
 func newGuardian(key string, clock backends.Clock, legacy []byte, log *slog.Logger) *guardian {
 	return &guardian{
-		key: key, legacy: legacy, log: log, heard: heard{clock: clockOf(clock), told: guard.Never}, holds: make(chan (chan struct{})),
+		key: key, legacy: legacy, log: log, heard: heard{clock: clockOf(clock), told: guard.Never}, yields: make(chan (chan struct{})),
 		sent:   make(chan syscall.Signal, 8),
 		orders: guard.Orders{Kill: guard.Never, Monotonic: clock == backends.Monotonic},
 		news:   make(chan struct{}, 1), end: make(chan struct{}), ended: make(chan struct{}),
@@ -106,13 +106,14 @@ func (g *guardian) latest() guard.Orders {
 // late reports whether the guard may have killed the command: see heard.
 func (g *guardian) late() bool { return g != nil && g.heard.late() }
 
-// hold has the guardian stand still, so that another may tell the guard, until open is called.
-func (g *guardian) hold() (open func()) {
+// yield has the guardian stand still, so that another may tell the guard, until back is
+// called.
+func (g *guardian) yield() (back func()) {
 	if g == nil {
 		return func() {}
 	}
 	c := make(chan struct{})
-	g.holds <- c
+	g.yields <- c
 	return func() { close(c) }
 }
 
@@ -198,8 +199,8 @@ func (g *guardian) keep() {
 		select {
 		case <-g.news:
 			g.tell()
-		case held := <-g.holds:
-			<-held
+		case back := <-g.yields:
+			<-back
 		case <-g.gone:
 			level := slog.LevelDebug // it ends as soon as it is started, and that has been said
 			if time.Since(began) > replaceMax || pause == replaceMin {
@@ -208,6 +209,7 @@ func (g *guardian) keep() {
 			if g.guard != nil {
 				g.log.Log(context.Background(), level, "the guard has ended, or was stopped: starting another", "key", g.key)
 				g.guard.End()
+				g.goesBy(guard.Never) // who is dead kills nobody any more
 			}
 			if !g.waits(pause) {
 				return

@@ -5,11 +5,9 @@ package runner
 import "syscall"
 
 // Here a stop isn't seen before the command's end: Ctrl-Z stops us with the command, and
-// the guard kills it before the lease ends.
+// the guard kills it before the lease ends. No stand-in is ever started.
 
 func (ch *child) mindJobControl() {}
-
-func (ch *child) ignoreOutputStops() {}
 
 func (ch *child) stopped() syscall.Signal { return 0 }
 
@@ -17,4 +15,4 @@ func title(string) {}
 
 func halted(int) bool { return true }
 
-func (r *run) suspend(*keeper, process, syscall.Signal) (woken bool) { return false }
+func (r *run) suspend(*keeper, process, syscall.Signal) (did, woken bool) { return false, false }

@@ -19,18 +19,18 @@ func (ch *child) mindJobControl() {
 		return
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGTTIN} {
-		if !signal.Ignored(sig) {
+		if !ignored(sig) {
 			signal.Notify(ch.chld, sig)
 		}
 	}
 }
 
-// ignoreOutputStops lets us write to a terminal that stops whoever writes to it from the
-// background. It is done after the start: the command would inherit it.
-func (ch *child) ignoreOutputStops() {
-	if ch.tty != nil {
-		signal.Ignore(syscall.SIGTTOU)
-	}
+// ignored reports whether a signal is ignored, as the kernel has it: of these package
+// os/signal knows nothing. On MIPS, where other fields come first, none is.
+func ignored(sig syscall.Signal) bool {
+	const ignore = 1 // SIG_IGN
+	var now disposition
+	return act(sig, nil, &now) && now[0] == ignore
 }
 
 // stopped returns the signal that has stopped the command since the last call, or 0.
@@ -66,22 +66,25 @@ func halted(pid int) bool { return tree.Stopped(pid) }
 func stopSelf(sig syscall.Signal) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	const setSize = 8 // of the kernel's sigset_t; MIPS, which has 16, says EINVAL, and is not stopped
-	var byDefault, ours [16]uint64
-	if !act(sig, &byDefault, &ours, setSize) {
+	var byDefault, ours disposition
+	if !act(sig, &byDefault, &ours) {
 		return
 	}
-	defer act(sig, &ours, nil, setSize)
+	defer act(sig, &ours, nil)
 	unix.Tgkill(unix.Getpid(), unix.Gettid(), sig)
 }
 
-// act is rt_sigaction(2). The zero action is the default one, whatever the kernel's
-// structure looks like, and what one call has filled in another may take.
-func act(sig syscall.Signal, action, old *[16]uint64, size uintptr) bool {
+// disposition is room for the kernel's struct sigaction. The zero one is the default,
+// whatever the fields are, and what one call has filled in another may take.
+type disposition [16]uint64
+
+// act is rt_sigaction(2).
+func act(sig syscall.Signal, now, before *disposition) bool {
+	const setSize = 8 // of the kernel's sigset_t; MIPS, which has 16, says EINVAL, and is not stopped
 	if sig == syscall.SIGSTOP {
 		return true // nobody can act otherwise
 	}
 	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig),
-		uintptr(unsafe.Pointer(action)), uintptr(unsafe.Pointer(old)), size, 0, 0)
+		uintptr(unsafe.Pointer(now)), uintptr(unsafe.Pointer(before)), setSize, 0, 0)
 	return errno == 0
 }

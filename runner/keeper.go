@@ -56,7 +56,7 @@ type keeper struct {
 	guard   interface{ deadline(time.Duration) } // told each deadline
 	stops   chan stop
 	hints   chan struct{} // the next renewal has something to tell
-	breaks  chan absence  // somebody else renews
+	yields  chan absence  // somebody else renews
 
 	lease    backends.Lease
 	inFlight question
@@ -77,7 +77,7 @@ type question struct {
 // keep starts a keeper of a lease whose grant was asked for at sent. end stops
 // the renewals, and is called when nothing of the command is left.
 func keep(ctx context.Context, k *keeper, timing Timing, sent time.Duration) (end func()) {
-	k.stops, k.hints, k.breaks = make(chan stop, 2), make(chan struct{}), make(chan absence)
+	k.stops, k.hints, k.yields = make(chan stop, 2), make(chan struct{}), make(chan absence)
 	k.term = term{timing: timing, ttl: k.lease.TTL}.renewed(sent, rand.Float64())
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
@@ -175,7 +175,7 @@ func (k *keeper) rest(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-hints:
 		k.write(k.read().hinted(k.clock()))
-	case a := <-k.breaks:
+	case a := <-k.yields:
 		k.drop()
 		said := <-a.said
 		k.write(k.retimed(k.read(), said.TTL).relieved(said.Sent, k.clock()))
@@ -196,11 +196,11 @@ type absence struct {
 	heard chan struct{} // closed when that is known
 }
 
-// hold has the keeper stand still, until back is called with what another has renewed. It
-// returns when the keeper goes by that.
-func (k *keeper) hold() (back func(report)) {
+// yield has the keeper stand still, until back is called with what another has renewed. That
+// returns when the keeper goes by it.
+func (k *keeper) yield() (back func(report)) {
 	a := absence{make(chan report), make(chan struct{})}
-	k.breaks <- a
+	k.yields <- a
 	return func(said report) {
 		a.said <- said
 		<-a.heard

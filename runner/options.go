@@ -77,6 +77,7 @@ type Options struct {
 	OnWait   func(*backends.HeldError)  // called with each answer that keeps us in line, nil: a question in it had none; may be nil
 	OnWaited func(Class)                // called once after OnWait, when that wait ends, "": the key was granted; may be nil
 	OnGrant  func(backends.Lease) error // called before the command starts; its error gives the lease back; may be nil
+	OnUnkept func(error)                // called before we stop with the command, where nobody will renew the lease meanwhile; may be nil
 	OnStart  func(backends.Lease)       // called once the command runs, without a lease where it runs unlocked; may be nil
 	OnLeft   func([]Process)            // called with those who outlive the command, where Leftovers is Name; may be nil
 	OnEnd    func(Result)               // called with what Run is about to return, while the guard still watches; may be nil

@@ -107,9 +107,9 @@ func (r *run) prepare(lease backends.Lease, kill time.Duration) {
 
 func plant(id string, g *guardian) (*tree.Tree, *tty.Terminal) {
 	findPidfds() // or what that starts would count among our children
-	tree, terminal := tree.New(id), tty.Open()
-	g.watch(tree, terminal)
-	return tree, terminal
+	t, terminal := tree.New(id), tty.Open()
+	g.watch(t, terminal)
+	return t, terminal
 }
 
 func (r *run) letGo() {
@@ -194,7 +194,7 @@ func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Res
 	if k != nil {
 		s.lost = r.verdict(k, s.lost)
 	}
-	if s.stopping || s.lost != nil { // it was killed, perhaps: by us, or by the guard
+	if s.stopping || r.guard.late() { // it was killed, perhaps: by us, or by the guard
 		r.tty.GiveBack()
 	}
 	return s.result(exit)
@@ -217,7 +217,7 @@ func (r *run) verdict(k *keeper, lost error) error {
 func (r *run) supervision(p process, k *keeper) *supervision {
 	s := &supervision{
 		process: p, clock: r.clock, tick: r.tick, signals: r.o.Signals, witness: r.guard.signals(), log: r.o.Log.With("key", r.o.Request.Key),
-		suspend:    func(sig syscall.Signal) bool { return r.suspend(k, p, sig) },
+		suspend:    func(sig syscall.Signal) (did, woken bool) { return r.suspend(k, p, sig) },
 		maxRuntime: r.o.MaxRuntime, killAfter: r.o.Grace, leftovers: r.o.Leftovers, onLeft: r.o.OnLeft,
 	}
 	if r.o.Grace < 0 {

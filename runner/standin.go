@@ -28,6 +28,9 @@ const (
 // it: nobody else would see the command's end.
 const lookEvery = 250 * time.Millisecond
 
+// wakeEvery is how soon a flockd that was about to stop is found to have stopped.
+const wakeEvery = 25 * time.Millisecond
+
 // duty is what a stand-in has to know.
 type duty struct {
 	Lease   backends.Lease
@@ -38,6 +41,7 @@ type duty struct {
 	Clock   backends.Clock
 	Orders  guard.Orders // the latest
 	Guarded bool         // there is a guard to tell
+	Flockd  int          // who has stopped
 	Command int          // the command's first process
 	Legacy  []byte       // see Options
 }
@@ -68,6 +72,11 @@ func StandIn(open func(legacy []byte) (backends.Backend, error)) error {
 	if err := json.Unmarshal(text, &d); err != nil {
 		return err
 	}
+	released := make(chan struct{})
+	go func() {
+		io.Copy(io.Discard, in)
+		close(released)
+	}()
 	b, err := open(d.Legacy)
 	if err != nil {
 		return err
@@ -76,16 +85,11 @@ func StandIn(open func(legacy []byte) (backends.Backend, error)) error {
 	if d.Guarded {
 		s.guard = guard.Reach(os.NewFile(pipeFD, "guard"))
 	}
-	released := make(chan struct{})
-	go func() {
-		io.Copy(io.Discard, in)
-		close(released)
-	}()
 	out := json.NewEncoder(conn)
 	said := s.run(released, func() { out.Encode(report{}) })
 	err = out.Encode(said)
 	if said.Woken {
-		wake(syscall.Getppid(), released)
+		wake(d.Flockd, released)
 	}
 	return err
 }
@@ -93,16 +97,14 @@ func StandIn(open func(legacy []byte) (backends.Backend, error)) error {
 // wake makes flockd go on, which may not have stopped yet, until it has heard. One that
 // isn't stopped would take a CONT for somebody's wish that the command go on.
 func wake(flockd int, heard <-chan struct{}) {
-	look := time.NewTicker(lookEvery / 10)
-	defer look.Stop()
-	for {
-		if halted(flockd) {
-			syscall.Kill(flockd, syscall.SIGCONT)
-		}
+	for look := time.Duration(0); ; look = wakeEvery {
 		select {
 		case <-heard:
 			return
-		case <-look.C:
+		case <-time.After(look):
+		}
+		if halted(flockd) {
+			syscall.Kill(flockd, syscall.SIGCONT)
 		}
 	}
 }

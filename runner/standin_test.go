@@ -25,7 +25,7 @@ func TestKeeperStandsStillWhileAnotherRenews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, n := counted(mem.New())
 		k := keepMinute(t, f)
-		back := k.hold()
+		back := k.yield()
 		lease := k.lease
 		for range 60 {
 			time.Sleep(time.Minute / 2)
@@ -53,7 +53,7 @@ func TestKeeperWhoseStandInHasFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, n := counted(mem.New())
 		k := keepMinute(t, f)
-		back := k.hold()
+		back := k.yield()
 		time.Sleep(minuteTerm)
 		back(report{})
 		if s := <-k.stops; s.kill != minuteKill || n.Load() != 0 {
@@ -69,7 +69,7 @@ func TestKeeperHearsOfAnotherTTL(t *testing.T) {
 			return backends.Renewal{TTL: 10 * sec}, nil
 		}
 		k := keepMinute(t, f)
-		back := k.hold()
+		back := k.yield()
 		sent := k.clock.now()
 		back(report{Sent: sent, TTL: 10 * sec})
 		synctest.Wait()

@@ -28,7 +28,7 @@ type process interface {
 	containment() string       // what a kill reaches, for people
 	changed() <-chan os.Signal // CHLD: something happened to a child of ours; TSTP: to be passed
 	number() int               // of its first process
-	stopped() syscall.Signal   // what has stopped its first process since the last call, where a shell waits for both of us to stop; 0: nothing
+	stopped() syscall.Signal   // what has stopped it since the last call, if a shell waits for that; 0: nothing
 	ended() bool               // its first process has ended; true until reap
 	pass(syscall.Signal)       // what somebody sent to flockd
 	signal(syscall.Signal)     // to the whole tree
@@ -45,12 +45,12 @@ type supervision struct {
 	clock      func() time.Duration
 	tick       time.Duration // the longest sleep
 	signals    <-chan os.Signal
-	witness    <-chan syscall.Signal             // what has come to the guard; nil: nobody says
-	stops      <-chan stop                       // of its lease; nil: it has none
-	warn       syscall.Signal                    // what a stop of its lease sends; 0: TERM, then KILL
-	maxRuntime time.Duration                     // 0: no limit
-	killAfter  time.Duration                     // the grace after maxRuntime, and for left-overs
-	suspend    func(syscall.Signal) (woken bool) // stops us as well: see run.suspend
+	witness    <-chan syscall.Signal                  // what has come to the guard; nil: nobody says
+	stops      <-chan stop                            // of its lease; nil: it has none
+	warn       syscall.Signal                         // what a stop of its lease sends; 0: TERM, then KILL
+	maxRuntime time.Duration                          // 0: no limit
+	killAfter  time.Duration                          // the grace after maxRuntime, and for left-overs
+	suspend    func(syscall.Signal) (did, woken bool) // stops us as well: see run.suspend
 	leftovers  Leftovers
 	onLeft     func([]Process) // see Options; may be nil
 	log        *slog.Logger

@@ -23,17 +23,18 @@ const (
 )
 
 // suspend stops flockd with its command, since a shell waits for both, and returns when
-// it goes on. A stand-in renews the lease meanwhile. woken: the stand-in has ended the
-// stop, for a reason of its own, and nobody has asked for the command to go on.
-func (r *run) suspend(k *keeper, p process, sig syscall.Signal) (woken bool) {
+// it goes on. A stand-in renews the lease meanwhile. did: the command hasn't gone on before
+// that. woken: the stand-in has ended the stop, for a reason of its own, and nobody has
+// asked for the command to go on.
+func (r *run) suspend(k *keeper, p process, sig syscall.Signal) (did, woken bool) {
 	s, err := r.relieve(k, p)
-	if err != nil {
-		r.o.Log.Warn("the command is stopped, and nobody renews its lease until it goes on", "key", r.o.Request.Key, "err", err)
+	if err != nil && r.o.OnUnkept != nil {
+		r.o.OnUnkept(err)
 	}
-	if halted(p.number()) { // else it went on meanwhile
+	if did = halted(p.number()); did {
 		stopSelf(sig)
 	}
-	return s.end()
+	return did, s.end()
 }
 
 // relief is a stand-in at work, as that flockd sees it. nil: there is none.
@@ -57,11 +58,11 @@ func (r *run) relieve(k *keeper, p process) (*relief, error) {
 	if r.o.Legacy == nil {
 		return nil, errors.New("there is nobody to tell of the store")
 	}
-	s := &relief{guardian: r.guard, back: k.hold(), open: r.guard.hold()}
+	s := &relief{guardian: r.guard, back: k.yield(), open: r.guard.yield()}
 	t := k.read()
 	d := duty{
 		Lease: k.lease, TTL: t.ttl, Timing: t.timing, Grace: k.grace, Sent: t.sent,
-		Clock: r.o.Backend.Traits().Clock, Command: p.number(), Legacy: r.o.Legacy(k.lease),
+		Clock: r.o.Backend.Traits().Clock, Flockd: os.Getpid(), Command: p.number(), Legacy: r.o.Legacy(k.lease),
 	}
 	if err := s.start(r, d); err != nil {
 		s.goOn(report{})

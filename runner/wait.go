@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"flockd/backends"
+	"flockd/runner/signals"
 )
 
 const (
@@ -27,7 +28,7 @@ const (
 	// true one nearly always does, isn't held up.
 	hintFloorMin = 10 * time.Millisecond
 	hintFloorMax = time.Second
-	earlyKept    = 32 // signals that come before the command
+	earlyKept    = 32 // signals that come before the command: as many as package signals keeps
 )
 
 // errLate says that a grant came when the time to stop its command had passed.
@@ -78,19 +79,24 @@ func acquire(ctx context.Context, o *Options, clock func() time.Duration) (grant
 	if !l.waited { // else they were for those who wait
 		g.early = others
 	}
-	if l.told && o.OnWaited != nil {
+	if r.Class != "" && l.claimed {
+		l.withdraw(ctx, &r)
+	}
+	if l.told && o.OnWaited != nil { // last: whoever shows the wait may take his time
 		o.OnWaited(r.Class)
 	}
-	if r.Class != "" && l.claimed {
-		limit := leaveFor
-		if r.Class == Unavailable {
-			limit = attemptFloor // it has been silent for long enough
-		}
-		if l.leave(ctx, limit, r.Class) && r.Class == Unavailable {
-			r.Err = fmt.Errorf("%w; if it has got the question, the key may yet be granted, and stay taken for a lease's time", r.Err)
-		}
-	}
 	return g, r
+}
+
+// withdraw leaves the line with the result r.
+func (l *line) withdraw(ctx context.Context, r *Result) {
+	limit := leaveFor
+	if r.Class == Unavailable {
+		limit = attemptFloor // it has been silent for long enough
+	}
+	if l.leave(ctx, limit, r.Class) && r.Class == Unavailable {
+		r.Err = fmt.Errorf("%w; if it has got the question, the key may yet be granted, and stay taken for a lease's time", r.Err)
+	}
 }
 
 func (l *line) stand(ctx context.Context) (grant, Result) {
@@ -284,7 +290,7 @@ func (l *line) leave(ctx context.Context, limit time.Duration, why Class) (open 
 // heed ends the context on the first signal that ends a process which waits. After stop,
 // which returns the other signals that came and the context's error, none is taken any
 // more.
-func heed(ctx context.Context, signals <-chan os.Signal) (_ context.Context, stop func() ([]os.Signal, error)) {
+func heed(ctx context.Context, came <-chan os.Signal) (_ context.Context, stop func() ([]os.Signal, error)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	end, done := make(chan struct{}), make(chan struct{})
 	var others []os.Signal
@@ -294,11 +300,11 @@ func heed(ctx context.Context, signals <-chan os.Signal) (_ context.Context, sto
 			select {
 			case <-end:
 				return
-			case s, ok := <-signals:
+			case s, ok := <-came:
 				if !ok {
 					return
 				}
-				if endsWait(s) {
+				if signals.EndsWait(s) {
 					cancel(&interrupt{s.(syscall.Signal)})
 					return
 				}
@@ -315,15 +321,6 @@ func heed(ctx context.Context, signals <-chan os.Signal) (_ context.Context, sto
 		cancel(nil)
 		return others, err
 	}
-}
-
-// endsWait reports whether a signal says that flockd is to wait no longer.
-func endsWait(s os.Signal) bool {
-	switch s {
-	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
-		return true
-	}
-	return false
 }
 
 // interrupted is the result of a wait whose context ended.

@@ -28,7 +28,7 @@ func TestSignalsAreCaughtEarly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours := slices.IndexFunc(trace, func(p initialised) bool { return p.path == "flockd/cmd/signals" })
+	ours := slices.IndexFunc(trace, func(p initialised) bool { return p.path == "flockd/runner/signals" })
 	if ours < 0 {
 		t.Fatalf("they aren't caught:\n%s", out)
 	}

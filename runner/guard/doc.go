@@ -8,10 +8,11 @@
 //
 // It hears of its flockd through a socket alone. An [Orders] comes with each change, the
 // deadline among them; the end is flockd's death. It holds the socket, the leaf's
-// folder and the terminal, which it gives back, nothing else of ours and nothing of the caller's: it has a session of its own,
-// no environment but settings of Go's, and is deaf to the signals that people and
-// terminals send, of which it tells flockd some. Where it is allowed to it runs before others (SCHED_FIFO): on a host
-// with 64 busy processes it would be 100 to 400 ms late without.
+// folder and the terminal, which it gives back, nothing else of ours and nothing of the
+// caller's: it has a session of its own, no environment but settings of Go's, and is deaf
+// to the signals that people and terminals send, of which it tells flockd some. Where it
+// is allowed to it runs before others (SCHED_FIFO): on a host with 64 busy processes it
+// would be 100 to 400 ms late without.
 package guard
 
 import "flockd/runner/tree"

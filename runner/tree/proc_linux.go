@@ -63,10 +63,34 @@ type stat struct {
 
 func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' }
 
-// Stopped reports whether a process is stopped by a signal, for all that is known.
+// Stopped reports whether a process is stopped, by a signal or a debugger, for all that is
+// known.
 func Stopped(pid int) bool {
 	s, ok := statOf(pid)
-	return !ok || s.state == 'T'
+	return !ok || s.state == 'T' || s.state == 't'
+}
+
+// Lineage is this process, its parent, and so on, as far as they are in a group.
+func Lineage(group int) (pids []int32) {
+	for pid := unix.Getpid(); pid > 0; {
+		s, ok := statOf(pid)
+		if !ok || s.group != group {
+			break
+		}
+		pids = append(pids, int32(pid))
+		pid = s.parent
+	}
+	return pids
+}
+
+// Group are the processes of a group that aren't dead.
+func Group(group int) (pids []int) {
+	each("/proc", firstProcess, func(pid int) {
+		if s, ok := statOf(pid); ok && s.group == group && !s.dead() {
+			pids = append(pids, pid)
+		}
+	})
+	return pids
 }
 
 // Zombie reports whether a process is known to be dead, and not yet reaped.

@@ -9,6 +9,7 @@
 package tty
 
 import (
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -25,9 +26,13 @@ type Terminal struct {
 type state struct {
 	group   int32 // flockd's
 	session int32 // the session's leader, by which a process elsewhere learns who is in the foreground
-	known   int32 // modes are those from before the command; else it began in the background, where they are another's
+	known   int32 // modes are those from before the command; else they were another's already
 	modes   unix.Termios
+	kin     [kinAtMost]int32 // flockd, and who is in its group from before it: a script, a shell in between; 0: no more
 }
+
+// kinAtMost is more than any script is deep in one group.
+const kinAtMost = 16
 
 // Open opens the controlling terminal, before the command starts; nil: there is none.
 func Open() *Terminal {
@@ -39,10 +44,18 @@ func Open() *Terminal {
 	if session, err := unix.Getsid(0); err == nil {
 		t.state.session = int32(session)
 	}
-	if modes, err := unix.IoctlGetTermios(fd, getModes); err == nil && t.Ours() {
+	copy(t.state.kin[:], kin(unix.Getpgrp()))
+	// A pager at our other end may have had it before us.
+	if modes, err := unix.IoctlGetTermios(fd, getModes); err == nil && t.Ours() && modes.Lflag&unix.ICANON != 0 {
 		t.state.modes, t.state.known = *modes, 1
 	}
 	return t
+}
+
+// InForeground reports whether our group is in the foreground of the terminal fd.
+func InForeground(fd int) bool {
+	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
 }
 
 // FD is the terminal's descriptor; -1: there is none.
@@ -92,17 +105,18 @@ func (t *Terminal) foreground() (group int, ok bool) {
 }
 
 // GiveBack puts the terminal's modes back, once nothing is left of a command that was
-// killed, unless the terminal is somebody else's by now. A group that is dead, as
+// killed, unless the terminal is somebody else's by now: of another group in the
+// foreground, or of a neighbour in a pipeline. A group that is dead, as
 // of a shell inside the command, gives it to flockd's; only flockd itself may do that.
-// Where the modes are not known, since flockd began in the background, they become such
-// as a shell reads lines with.
+// Where the modes are not known, since flockd began in the background or after a pager,
+// they become such as a shell reads lines with.
 func (t *Terminal) GiveBack() {
 	if t == nil {
 		return
 	}
 	group, ok := t.foreground()
 	switch {
-	case !ok || group > 1 && group != int(t.state.group) && alive(group):
+	case !ok || group > 1 && group != int(t.state.group) && alive(group) || t.neighbours():
 		return
 	case group != int(t.state.group):
 		if unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, int(t.state.group)) != nil {
@@ -118,6 +132,16 @@ func (t *Terminal) GiveBack() {
 		modes = sane(*now)
 	}
 	unix.IoctlSetTermios(t.fd, setModes, &modes) // at once: output may be held by Ctrl-S
+}
+
+// neighbours reports whether others live in flockd's group than those from before it.
+func (t *Terminal) neighbours() bool {
+	for _, pid := range living(int(t.state.group)) {
+		if !slices.Contains(t.state.kin[:], int32(pid)) {
+			return true
+		}
+	}
+	return false
 }
 
 // Raw reports whether fd is a terminal that leaves a line feed as it is: an editor has it

@@ -13,6 +13,12 @@ const (
 
 func foregroundOf(session int) (group int, ok bool) { return tree.Foreground(session) }
 
+// kin are this process and its ancestors in a group.
+func kin(group int) []int32 { return tree.Lineage(group) }
+
+// living are the processes of a group that aren't dead.
+func living(group int) []int { return tree.Group(group) }
+
 // alive reports whether somebody may be left of a group. One whose leader is a zombie is
 // taken for dead: an orphan may be reaped late.
 func alive(group int) bool { return unix.Kill(-group, 0) != unix.ESRCH && !tree.Zombie(group) }

@@ -12,7 +12,7 @@ func TestRun(t *testing.T) {
 		{[]string{"flockd", "config", "run"}, false},
 		{nil, false},
 	} {
-		if run(c.args) != c.want {
+		if isRun(c.args) != c.want {
 			t.Errorf("%q: %v", c.args, !c.want)
 		}
 	}

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// End ends this process by a signal, so that a shell and its scripts stop as they would
+// DieOf ends this process by a signal, so that a shell and its scripts stop as they would
 // if that had come to the command itself. Where the signal doesn't end us it returns the
 // exit code that stands for it.
-func End(sig syscall.Signal) (code int) {
+func DieOf(sig syscall.Signal) (code int) {
 	code = 128 + int(sig)
 	switch sig {
 	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM:

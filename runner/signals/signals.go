@@ -28,20 +28,20 @@ var (
 // To catch them takes the runtime some 0.3 ms, much of it on another thread: the rest of
 // the program is initialised meanwhile.
 func init() {
-	if run(os.Args) {
-		begin.Do(func() { go hold() })
+	if isRun(os.Args) {
+		begin.Do(func() { go keep() })
 		runtime.Gosched() // now, and not when the rest is done
 	}
 }
 
-// run reports whether these are the arguments of a run with a command. A guard, whose only
+// isRun reports whether these are the arguments of a run with a command. A guard, whose only
 // argument is a key, is none.
-func run(args []string) bool { return len(args) > 2 && args[1] == "run" }
+func isRun(args []string) bool { return len(args) > 2 && args[1] == "run" }
 
-// hold catches the signals, but those that were ignored when we started: they stay
+// keep catches the signals, but those that were ignored when we started: they stay
 // ignored, for the command as well. Until they are taken there is nothing to lose:
 // one that ends a process ends this one.
-func hold() {
+func keep() {
 	defer close(taken)
 	for _, sig := range passed {
 		if !signal.Ignored(sig) {
@@ -52,8 +52,8 @@ func hold() {
 	for {
 		select {
 		case sig := <-caught:
-			if Ends(sig) {
-				os.Exit(End(sig.(syscall.Signal)))
+			if EndsWait(sig) {
+				os.Exit(DieOf(sig.(syscall.Signal)))
 			}
 			kept = append(kept, sig)
 		case <-take:
@@ -66,7 +66,7 @@ func hold() {
 // Take hands the signals over: those that came since the start, and all that are yet to
 // come. From then on none ends this process. It is called once at most.
 func Take() chan os.Signal {
-	begin.Do(func() { go hold() })
+	begin.Do(func() { go keep() })
 	close(take)
 	<-taken
 	return caught
@@ -83,8 +83,9 @@ func Return(queue chan<- os.Signal, sigs []os.Signal) {
 	}
 }
 
-// Ends reports whether a signal asks a process to end, rather than telling it something.
-func Ends(sig os.Signal) bool {
+// EndsWait reports whether a signal asks a process that waits to end, rather than telling it
+// something.
+func EndsWait(sig os.Signal) bool {
 	switch sig {
 	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
 		return true

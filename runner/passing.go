@@ -5,6 +5,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"flockd/runner/signals"
 )
 
 // hearing is how much later than the end of the command the signal may be heard that both
@@ -23,7 +25,7 @@ func (s *supervision) came(sig os.Signal, ok bool) {
 		return
 	}
 	s.received = append(s.received, n)
-	if s.witness != nil && endsWait(n) {
+	if s.witness != nil && signals.EndsWait(n) {
 		s.all.toUs(n, s.clock())
 	} else {
 		s.passOn(n)
@@ -34,7 +36,7 @@ func (s *supervision) came(sig os.Signal, ok bool) {
 func (s *supervision) passOn(n syscall.Signal) {
 	switch {
 	case s.ended != 0 && s.leftovers != Await: // they are let go, or stopped already
-	case s.ended != 0 && endsWait(n): // whoever waits for left-overs doesn't want to any more
+	case s.ended != 0 && signals.EndsWait(n): // whoever waits for left-overs doesn't want to any more
 		s.stop(s.clock() + s.killAfter)
 	case n == syscall.SIGCONT:
 		s.goOn()
@@ -55,8 +57,11 @@ func (s *supervision) mindStop(sig os.Signal) {
 // was.
 func (s *supervision) stopToo() (was bool) {
 	for by := s.process.stopped(); by != 0 && !s.stopping; by = s.process.stopped() {
-		s.woken = s.suspend(by)
-		s.wakeUps++
+		did, woken := s.suspend(by)
+		if did {
+			s.woken = woken
+			s.wakeUps++
+		}
 		s.forgetStops()
 		was = true
 	}
@@ -90,7 +95,7 @@ func (s *supervision) goOn() {
 // hear waits a moment for the signal that the command died of, if we are to die of it too.
 // A key sends it to both of us, and the command's end may be heard first.
 func (s *supervision) hear(sig syscall.Signal) {
-	if !endsWait(sig) || s.stopping {
+	if !signals.EndsWait(sig) || s.stopping {
 		return
 	}
 	late := time.After(hearing)
