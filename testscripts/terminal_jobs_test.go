@@ -70,15 +70,24 @@ func (s *session) knows() (said string) {
 func (s *session) joined(pid int, name string) {
 	s.Helper()
 	group, err := unix.Getpgid(pid)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
+	s.inGroup(group, name)
+}
+
+// inGroup waits for a process of a group with such a name.
+func (s *session) inGroup(group int, name string) (pid int) {
+	s.Helper()
 	until(s, name, func() bool {
-		return len(processes(func(other int) bool {
-			of, err := unix.Getpgid(other)
-			return err == nil && of == group && strings.HasPrefix(argv(other), name+" ")
-		})) > 0
+		found := processes(func(pid int) bool {
+			of, err := unix.Getpgid(pid)
+			return err == nil && of == group && strings.HasPrefix(argv(pid), name+" ")
+		})
+		if len(found) > 0 {
+			pid = found[0]
+		}
+		return len(found) > 0
 	})
+	return pid
 }
 
 // Ctrl-Z stops a command and the shell goes on; fg lets it go on, over and over.

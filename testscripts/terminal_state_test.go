@@ -5,6 +5,7 @@ package testscripts
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -164,4 +165,15 @@ func (s *session) given() {
 	if s.run != "" {
 		s.rig.run(s.direct, "k", "--wait", patience.String(), "--", "true").ends(0)
 	}
+}
+
+// traces attaches a debugger to a command.
+func (s *session) traces(pid int) *job {
+	s.Helper()
+	j := s.launch(exec.Command("strace", "-o", "trace", "-p", fmt.Sprint(pid)))
+	until(s, "a tracer", func() bool {
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		return strings.Contains(string(status), fmt.Sprintf("\nTracerPid:\t%d\n", j.cmd.Process.Pid))
+	})
+	return j
 }

@@ -198,10 +198,52 @@ func TestWaitingInLines(t *testing.T) {
 func TestWaitingOnAStoppedTerminal(t *testing.T) {
 	locks(t, func(s *session) {
 		release := s.waitsFor(waits + "touch ran")
-		s.keys("\x13")
+		s.holdsOutput()
 		release()
 		until(s, "the command has run", func() bool { return s.exists("ran") })
-		s.keys("\x11")
+		s.keys(ctrlQ)
 		s.prompt()
 	}, "bash")
+}
+
+// Nor does it hold up who stands behind one who leaves: a place is gone before that is
+// said.
+func TestWaitingLeavesAStoppedTerminal(t *testing.T) {
+	locks(t, func(s *session) {
+		release := s.waitsFor(waits + "true")
+		flockd := s.inGroup(s.foreground(), "flockd")
+		behind := s.rig.run(s.direct, "k", "--wait", "1m", "--", "true")
+		until(s, "a line of three", func() bool { return s.claims("k") == 3 })
+		s.holdsOutput()
+		s.kill(flockd, unix.SIGTERM)
+		s.dead(flockd)
+		if n := s.claims("k"); n != 2 {
+			s.Errorf("%d claims when it has ended", n)
+		}
+		release()
+		behind.ends(0)
+		s.keys(ctrlQ)
+		s.prompt()
+	}, "bash")
+}
+
+// holdsOutput types Ctrl-S, and an empty line after it, by which it is seen to have come.
+func (s *session) holdsOutput() {
+	s.Helper()
+	var number, waiting int
+	must(s, control(s.pty, func(fd int) (err error) {
+		number, err = unix.IoctlGetInt(fd, unix.TIOCGPTN)
+		return err
+	}))
+	tty, err := os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	must(s, err)
+	defer tty.Close()
+	s.keys(ctrlS + "\r")
+	until(s, "Ctrl-S", func() bool {
+		must(s, control(tty, func(fd int) (err error) {
+			waiting, err = unix.IoctlGetInt(fd, unix.TIOCINQ)
+			return err
+		}))
+		return waiting > 0
+	})
 }
