@@ -3,6 +3,7 @@
 package testscripts
 
 import (
+	"strings"
 	"syscall"
 	"testing"
 
@@ -40,7 +41,7 @@ func TestTerminalGivenBackAfterAPager(t *testing.T) {
 	for _, end := range []end{ends[0], ends[2]} {
 		t.Run(end.name, func(t *testing.T) {
 			locks(t, func(s *session) {
-				before := s.shows("$(stty -g)")
+				before := s.local()
 				release := s.held()
 				s.enter("RUN " + counted + " | less")
 				until(s, "a pager's modes", func() bool { return s.modes().Lflag&(unix.ICANON|unix.ECHO) == 0 })
@@ -53,13 +54,19 @@ func TestTerminalGivenBackAfterAPager(t *testing.T) {
 				end.do(s, pid)
 				s.dead(pid)
 				s.prompt()
-				if after := s.shows("$(stty -g)"); after != before {
-					s.Errorf("modes %s, not %s", after, before)
+				if after := s.local(); after != before {
+					s.Errorf("local modes %s, not %s", after, before)
 				}
 				s.given()
 			}, "flockd run --key k --ttl 12s --wait 1m -- ", "bash", "dash")
 		})
 	}
+}
+
+// local are the terminal's local modes while the shell runs a command: echo and the like.
+func (s *session) local() string {
+	s.Helper()
+	return strings.Split(s.shows("$(stty -g)"), ":")[3]
 }
 
 // pages wants the terminal in the modes of a pager.

@@ -50,27 +50,34 @@ func everyShell(t *testing.T, scene func(*session)) {
 // as plays a scene under some shells, each time without flockd and with it, and wants
 // the same notes.
 func as(t *testing.T, scene func(*session), names ...string) {
-	t.Parallel()
-	for _, name := range names {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bare, under := play(t, scene, name, ""), play(t, scene, name, locked)
-			if bare != under {
-				t.Errorf("without flockd:\n%swith it:\n%s", bare, under)
-				return
-			}
-			t.Logf("both:\n%s", under)
-		})
-	}
+	t.Helper()
+	under(t, names, func(t *testing.T, name string) {
+		bare, locked := play(t, scene, name, ""), play(t, scene, name, locked)
+		if bare != locked {
+			t.Errorf("without flockd:\n%swith it:\n%s", bare, locked)
+			return
+		}
+		t.Logf("both:\n%s", locked)
+	})
 }
 
 // locks plays a scene that is about flockd alone, with RUN as given.
 func locks(t *testing.T, scene func(*session), run string, names ...string) {
+	t.Helper()
+	under(t, names, func(t *testing.T, name string) { play(t, scene, name, run) })
+}
+
+// under calls f for each of some shells, of which there must be one.
+func under(t *testing.T, shells []string, f func(t *testing.T, shell string)) {
+	t.Helper()
+	if len(shells) == 0 {
+		t.Fatal("under no shell")
+	}
 	t.Parallel()
-	for _, name := range names {
+	for _, name := range shells {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			play(t, scene, name, run)
+			f(t, name)
 		})
 	}
 }
