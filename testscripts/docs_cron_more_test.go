@@ -69,13 +69,19 @@ echo up >>/var/log/job
 while :; do sleep 0.01; done
 `
 
-// cronStop: a job outlives its cron, and gives the key back when it ends.
-func cronStop(m *machine, line block) {
+// counts has cron start such a job.
+func (m *machine) counts(line block) {
+	m.Helper()
 	m.sh("touch /var/log/job; chown report /var/log/job")
 	m.script("report.sh", counting)
 	m.install(line)
 	m.atOne()
 	m.await("/var/log/job", "up")
+}
+
+// cronStop: a job outlives its cron, and gives the key back when it ends.
+func cronStop(m *machine, line block) {
+	m.counts(line)
 	m.sh("systemctl stop cron")
 	try := asReport + "flockd run -q -k nightly-report -- true"
 	if out, status := m.try("sh", "-c", try); status != 75 {
@@ -91,13 +97,9 @@ func cronStop(m *machine, line block) {
 
 // cronPoweroff: at shutdown the job gets TERM, and flockd gives the key back.
 func cronPoweroff(m *machine, line block) {
-	m.sh("touch /var/log/job; chown report /var/log/job")
-	m.script("report.sh", counting)
-	m.install(line)
-	m.atOne()
-	m.await("/var/log/job", "up")
+	m.counts(line)
 	disk, err := os.Open(m.path("/")) // it outlives the machine
-	fatal(err)
+	must(m, err)
 	defer disk.Close()
 	m.powerOff()
 	at := func(name string) string { return fmt.Sprintf("/proc/self/fd/%d%s", disk.Fd(), name) }
@@ -108,7 +110,7 @@ func cronPoweroff(m *machine, line block) {
 	copied := filepath.Join(m.TempDir(), "flockd.db")
 	for _, part := range []string{"", "-wal"} {
 		if text, err := os.ReadFile(at(home + part)); err == nil {
-			fatal(os.WriteFile(copied+part, text, 0o600))
+			must(m, os.WriteFile(copied+part, text, 0o600))
 		}
 	}
 	db := openDB(copied)

@@ -137,7 +137,7 @@ MAILTO=left
 MAILTO=unavailable
 0 1 * * * root /usr/local/bin/flockd run -q -b redis://127.0.0.1:1 --key k -- touch /tmp/ran; echo $? >/tmp/unavailable
 MAILTO=lost
-0 1 * * * root /usr/local/bin/flockd run -q -b "redis://:secret@redis.example.org" --key k --ttl 3s -c 'echo up >/tmp/up; exec sleep 1000'; echo $? >/tmp/lost
+0 1 * * * root /usr/local/bin/flockd run -q -b "redis://:secret@redis.example.org" --key k --ttl 12s -c 'echo up >/tmp/up; exec sleep 1000'; echo $? >/tmp/lost
 MAILTO=late
 `+run+`late --max-runtime 1s -- sleep 1000; echo $? >/tmp/late
 `)

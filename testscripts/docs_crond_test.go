@@ -69,7 +69,7 @@ func nextOne(now time.Time) time.Time {
 func (m *machine) copy(from, to string) {
 	m.Helper()
 	text, err := os.ReadFile(from)
-	fatal(err)
+	must(m, err)
 	m.write(to, 0o755, string(text))
 }
 

@@ -35,7 +35,7 @@ func boot(t *testing.T) *machine {
 	cgroup := newCgroup(t)
 	defer cgroup.Close()
 	said, err := os.Create(filepath.Join(t.TempDir(), "said"))
-	fatal(err)
+	must(t, err)
 	defer said.Close()
 	m := &machine{T: t, init: exec.Command("machine", t.TempDir(), filepath.Join(bin, "flockd")), over: make(chan struct{})}
 	m.init.Stdout, m.init.Stderr = said, said
@@ -70,10 +70,10 @@ func boot(t *testing.T) *machine {
 func newCgroup(t *testing.T) *os.File {
 	name := fmt.Sprintf("machine-%d-%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-"))
 	path := filepath.Join(ownCgroup(), name)
-	fatal(os.Mkdir(path, 0o755))
+	must(t, os.Mkdir(path, 0o755))
 	t.Cleanup(func() { removeCgroups(path) })
 	dir, err := os.Open(path)
-	fatal(err)
+	must(t, err)
 	return dir
 }
 

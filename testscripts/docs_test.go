@@ -29,7 +29,7 @@ var (
 func readPage(t *testing.T, name string) *page {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../docs", name))
-	fatal(err)
+	must(t, err)
 	p := &page{T: t}
 	for _, found := range fenced.FindAllStringSubmatch(string(text), -1) {
 		b := block{language: found[1], text: found[2]}

@@ -114,15 +114,19 @@ func embedded(t *testing.T) *rig {
 	return r
 }
 
-// holdsUntil is until when the hold of k can be proven.
-func (r *rig) holdsUntil() int64 {
+// row reads one of a key's from the store, behind flockd's back.
+func (r *rig) row(statement, key string, into ...any) {
 	r.Helper()
 	db := openDB(filepath.Join(r.dir, "flockd.db"))
 	defer db.Close()
+	must(r, db.QueryRow(statement, key).Scan(into...))
+}
+
+// holdsUntil is until when the hold of k can be proven.
+func (r *rig) holdsUntil() int64 {
+	r.Helper()
 	var renewed, expires int64
-	if err := db.QueryRow(holdOf, "k").Scan(&renewed, &expires); err != nil {
-		r.Fatal(err)
-	}
+	r.row(holdOf, "k", &renewed, &expires)
 	return provenUntil(renewed, expires)
 }
 

@@ -124,7 +124,7 @@ func TestPlaces(t *testing.T) {
 			})
 			var wait []string
 			if p.parts {
-				wait = []string{"--wait", "20s"}
+				wait = []string{"--wait", patience.String()}
 			}
 			r.run(r.direct, key, append(wait, "--", "true")...).ends(0)
 			if r.exists("ran") {
@@ -146,9 +146,9 @@ func (p place) rig(t *testing.T, server *servers.Process) *rig {
 			t.Fatal(err)
 		}
 	}
-	fatal(os.Chmod(filepath.Join(r.dir, "sudoers"), 0o440))
-	fatal(os.Chmod(filepath.Dir(r.dir), 0o755)) // other users come here
-	fatal(os.Chmod(r.dir, 0o777))
+	must(t, os.Chmod(filepath.Join(r.dir, "sudoers"), 0o440))
+	must(t, os.Chmod(filepath.Dir(r.dir), 0o755)) // other users come here
+	must(t, os.Chmod(r.dir, 0o777))
 	return r
 }
 
@@ -159,11 +159,11 @@ func (r *rig) visit(p place, command string, meanwhile func()) string {
 	for _, file := range []string{"facts", "descriptors", "running", "go"} {
 		os.Remove(filepath.Join(r.dir, file))
 	}
-	fatal(syscall.Mkfifo(filepath.Join(r.dir, "go"), 0o600))
-	fatal(os.Chmod(filepath.Join(r.dir, "go"), 0o666))
+	must(r, syscall.Mkfifo(filepath.Join(r.dir, "go"), 0o600))
+	must(r, os.Chmod(filepath.Join(r.dir, "go"), 0o666))
 	cmd := exec.Command("bash", "-c", strings.ReplaceAll(p.line, "{}", command))
 	out, err := os.Create(filepath.Join(r.dir, "out"))
-	fatal(err)
+	must(r, err)
 	defer out.Close()
 	cmd.Stdout = out
 	j := r.launch(cmd)
@@ -171,10 +171,10 @@ func (r *rig) visit(p place, command string, meanwhile func()) string {
 	if meanwhile != nil {
 		meanwhile()
 	}
-	fatal(os.WriteFile(filepath.Join(r.dir, "go"), []byte("x\n"), 0))
+	must(r, os.WriteFile(filepath.Join(r.dir, "go"), []byte("x\n"), 0))
 	j.ends(p.status)
 	facts, err := os.ReadFile(filepath.Join(r.dir, "facts"))
-	fatal(err)
+	must(r, err)
 	return fmt.Sprintf("%s%s%s", facts, output{out}, strings.ReplaceAll(j.stderr.String(), command, "{}"))
 }
 

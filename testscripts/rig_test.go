@@ -75,13 +75,16 @@ func newFolder(t *testing.T) *rig {
 	return &rig{T: t, dir: folder(t), path: bin + ":" + os.Getenv("PATH")}
 }
 
-// folder is removed in the end, once nobody makes files in it: a guard that was left alone
-// gives a key back in its own time.
+// folder is removed in the end, once nobody works in it any more.
 func folder(t *testing.T) string {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "flockd-test-")
-	fatal(err)
-	fatal(os.Chmod(dir, 0o755)) // other users work in it
-	t.Cleanup(func() { until(t, "an empty folder", func() bool { return os.RemoveAll(dir) == nil }) })
+	must(t, err)
+	must(t, os.Chmod(dir, 0o755)) // other users work in it
+	t.Cleanup(func() {
+		endIn(dir)
+		until(t, "an empty folder", func() bool { return os.RemoveAll(dir) == nil })
+	})
 	return dir
 }
 
@@ -131,7 +134,9 @@ type output struct{ *os.File }
 
 func (o output) String() string {
 	text, err := os.ReadFile(o.Name())
-	fatal(err)
+	if err != nil {
+		return err.Error()
+	}
 	return string(text)
 }
 
@@ -175,23 +180,47 @@ func (r *rig) launch(cmd *exec.Cmd) *job {
 // ends waits for its end, which must have this status.
 func (j *job) ends(status int) *job {
 	j.r.Helper()
+	if got := j.status(); got != status {
+		j.r.Errorf("%s: status %d, want %d; it said:\n%s", j.line(), got, status, j.stderr.String())
+	}
+	return j
+}
+
+// status waits for its end, and is the one that it has.
+func (j *job) status() int {
+	j.r.Helper()
 	select {
 	case err := <-j.done:
 		j.done <- err // for whoever looks again
-		if got, ok := exitStatus(err); !ok || got != status {
-			j.r.Errorf("%s: status %d, want %d; it said:\n%s", strings.Join(j.cmd.Args[1:], " "), got, status, j.stderr.String())
+		status, ok := exitStatus(err)
+		if !ok {
+			j.r.Fatalf("%s: %v", j.line(), err)
 		}
+		return status
 	case <-time.After(patience):
-		j.r.Fatalf("%s: it runs for too long", strings.Join(j.cmd.Args[1:], " "))
+		j.r.Fatalf("%s: it runs for too long; it said:\n%s", j.line(), j.stderr.String())
 	}
-	return j
+	return -1
+}
+
+func (j *job) line() string { return strings.Join(j.cmd.Args[1:], " ") }
+
+// over reports whether it has ended.
+func (j *job) over() bool {
+	select {
+	case err := <-j.done:
+		j.done <- err
+		return true
+	default:
+		return false
+	}
 }
 
 // says looks for a text in what it printed, once it has ended.
 func (j *job) says(text string) *job {
 	j.r.Helper()
 	if !strings.Contains(j.stderr.String(), text) {
-		j.r.Errorf("%s: it doesn't say %q:\n%s", strings.Join(j.cmd.Args[1:], " "), text, j.stderr.String())
+		j.r.Errorf("%s: it doesn't say %q:\n%s", j.line(), text, j.stderr.String())
 	}
 	return j
 }

@@ -50,7 +50,6 @@ type dawn struct {
 // is done; after the signals are caught, none of it.
 func TestSignalsWhileFlockdStarts(t *testing.T) {
 	t.Parallel()
-	fatal(unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})) // QUIT would leave files
 	for _, sig := range []string{"HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "WINCH", "CONT"} {
 		t.Run(sig, func(t *testing.T) {
 			d := &dawn{rig: embedded(t), signal: unix.SignalNum("SIG" + sig), results: map[string]int{}}
@@ -79,28 +78,17 @@ func starts() int {
 
 func (d *dawn) start(name string) {
 	flockd := d.run(d.via, name, "-c", `echo $$ >`+name+`; exec sleep 1000`)
-	for end := time.Now().Add(rand.N(15 * time.Millisecond)); time.Now().Before(end); { // busily: a sleep would be too long
+	must(d, unix.Prlimit(flockd.cmd.Process.Pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)) // QUIT would leave files
+	for end := time.Now().Add(rand.N(15 * time.Millisecond)); time.Now().Before(end); {  // busily: a sleep would be too long
 	}
 	caught := catches(flockd.cmd.Process.Pid)
 	flockd.cmd.Process.Signal(d.signal)
-	var status int
-	ended := func() bool {
-		select {
-		case err := <-flockd.done:
-			status, _ = exitStatus(err)
-			flockd.done <- err
-			return true
-		default:
-			return false
-		}
-	}
-	until(d, "the command or an end", func() bool { return d.pid(name) != 0 || ended() })
+	until(d, "the command or an end", func() bool { return d.pid(name) != 0 || flockd.over() })
 	for range 3 { // two that are pending together may be taken in any order
-		until(d, "rest, or an end", func() bool { return ended() || atRest(flockd.cmd.Process.Pid) })
+		until(d, "rest, or an end", func() bool { return flockd.over() || atRest(flockd.cmd.Process.Pid) })
 	}
 	flockd.cmd.Process.Signal(syscall.SIGTERM) // for a command that it didn't end
-	until(d, "an end", ended)
-	d.judge(name, status, caught, flockd.stderr.String())
+	d.judge(name, flockd.status(), caught, flockd.stderr.String())
 }
 
 // catches reports whether a flockd catches all signals by now: the thread that waits for
@@ -166,10 +154,6 @@ func (r *rig) pid(file string) int {
 // claims are those on a key, now.
 func (r *rig) claims(key string) (n int) {
 	r.Helper()
-	db := openDB(filepath.Join(r.dir, "flockd.db"))
-	defer db.Close()
-	if err := db.QueryRow(`SELECT count(*) FROM claims WHERE key = ?`, key).Scan(&n); err != nil {
-		r.Error(err)
-	}
+	r.row(`SELECT count(*) FROM claims WHERE key = ?`, key, &n)
 	return n
 }

@@ -54,7 +54,7 @@ var states = map[string]func(*testing.T) *moment{
 		m.tool("mkfifo", filepath.Join(m.dir, "go"))
 		m.run(m.via, "k", "-c", "echo x >held; read -r _ <go")
 		m.await("held")
-		m.goOn = func() { fatal(os.WriteFile(filepath.Join(m.dir, "go"), []byte("\n"), 0)) }
+		m.goOn = func() { must(m, os.WriteFile(filepath.Join(m.dir, "go"), []byte("\n"), 0)) }
 		m.starts()
 		m.said("waiting for k")
 		return m
@@ -74,12 +74,12 @@ var states = map[string]func(*testing.T) *moment{
 		return m
 	},
 	"left-overs": func(t *testing.T) *moment {
-		m := begin(t).runs("--leftovers", "wait", "--grace", "3", "-c", "hears &")
+		m := begin(t).runs("--leftovers", "wait", "-c", "hears &")
 		m.said("waiting for the processes")
 		return m
 	},
 	"lost, warned": func(t *testing.T) *moment {
-		m := begin(t).runs("--on-lost", "warn", "--ttl", "1", "hears")
+		m := begin(t).runs("--on-lost", "warn", "--ttl", "12", "hears")
 		(&session{rig: m.rig}).lose()
 		m.said("warning the command")
 		return m
@@ -92,20 +92,12 @@ func argv0(pid int) string { return strings.SplitN(argv(pid), " ", 2)[0] }
 
 // begin is a moment without a terminal, before flockd is there.
 func begin(t *testing.T) *moment {
+	t.Helper()
 	if tty, err := os.Open("/dev/tty"); err == nil { // whoever tests at a terminal
-		control(tty, func(fd int) { unix.IoctlSetInt(fd, unix.TIOCNOTTY, 0) })
+		must(t, control(tty, func(fd int) error { return unix.IoctlSetInt(fd, unix.TIOCNOTTY, 0) }))
 		tty.Close()
 	}
 	return &moment{rig: embedded(t)}
-}
-
-// clear ends all, and waits for guards that give keys back in the folder.
-func (m *moment) clear() {
-	if m.flockd != 0 { // else that would be all of us
-		unix.Kill(m.flockd, unix.SIGKILL)
-	}
-	endIn(m.dir)
-	until(m, "a folder that nobody writes to", func() bool { return os.RemoveAll(m.dir) == nil })
 }
 
 // start starts what is flockd, or becomes it.

@@ -43,7 +43,6 @@ func carryOut(t *testing.T, name, state, word string) {
 	t.Run(name+" "+state, func(t *testing.T) {
 		t.Parallel()
 		m := arrange(t)
-		t.Cleanup(m.clear)
 		m.state, m.signal = state, sig
 		m.settle()
 		m.forgetHeard()

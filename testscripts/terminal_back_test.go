@@ -16,10 +16,10 @@ type end struct {
 }
 
 var ends = []end{
-	{"loss", "flockd run --key k --ttl 2s -- ", "79", func(s *session, _ int) { s.lose() }},
-	{"max-runtime", "flockd run --key k --max-runtime 2s -- ", "124", func(*session, int) {}},
+	{"loss", "flockd run --key k --ttl 12s -- ", "79", func(s *session, _ int) { s.lose() }},
+	{"max-runtime", "flockd run --key k --max-runtime 12s -- ", "124", func(*session, int) {}},
 	{"killed", locked, "137", func(s *session, pid int) { s.kill(parent(pid), syscall.SIGKILL) }},
-	{"frozen", "flockd run --key k --ttl 2s -- ", "79", func(s *session, pid int) {
+	{"frozen", "flockd run --key k --ttl 12s -- ", "79", func(s *session, pid int) {
 		flockd := parent(pid)
 		s.kill(flockd, syscall.SIGSTOP)
 		s.dead(pid)

@@ -12,6 +12,8 @@ import (
 const (
 	ctrlC         = "\x03"
 	ctrlBackslash = "\x1c"
+	ctrlQ         = "\x11"
+	ctrlS         = "\x13"
 	ctrlZ         = "\x1a"
 )
 

@@ -164,11 +164,16 @@ func (h host) serve(l net.Listener) {
 		}
 		file, err := conn.(*net.TCPConn).File()
 		conn.Close()
-		fatal(err)
+		if err != nil {
+			h.Error(err)
+			return
+		}
 		// It wants this folder.
 		cmd := exec.Command("unshare", "--mount", "sh", "-c", `mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec "$(command -v sshd)" -i -f "$0"`, filepath.Join(h.dir, "sshd_config"))
 		cmd.Stdin, cmd.Stdout = file, file
-		fatal(servers.StartToDieWithUs(cmd))
+		if err := servers.StartToDieWithUs(cmd); err != nil {
+			h.Error(err)
+		}
 		file.Close()
 		go cmd.Wait()
 	}

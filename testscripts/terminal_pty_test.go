@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"testing"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,44 +15,46 @@ import (
 // hearAll stops ignoring what a session would inherit as ignored: a shell's background
 // job is deaf to Ctrl-C.
 func hearAll() {
+	ignored := mask("/proc/self/status", "SigIgn") // signal.Ignored knows of HUP and INT alone
 	for _, sig := range []syscall.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU} {
-		if signal.Ignored(sig) {
+		if ignored&(1<<(sig-1)) != 0 {
 			signal.Notify(make(chan os.Signal, 1), sig)
 		}
 	}
 }
 
 // openTerminal opens a pseudo-terminal and its other end.
-func openTerminal(t interface {
-	Helper()
-	Fatal(...any)
-}) (pty, tty *os.File) {
+func openTerminal(t testing.TB) (pty, tty *os.File) {
 	t.Helper()
 	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var number int
-	control(pty, func(fd int) {
+	must(t, control(pty, func(fd int) (err error) {
 		if err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err == nil {
 			number, err = unix.IoctlGetInt(fd, unix.TIOCGPTN)
 		}
-	})
-	fatal(err)
+		return err
+	}))
 	tty, err = os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	control(pty, func(fd int) {
-		err = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80})
-	})
-	fatal(err)
+	must(t, err)
+	must(t, resize(pty, 24, 80))
 	return pty, tty
 }
 
+func resize(pty *os.File, rows, cols uint16) error {
+	return control(pty, func(fd int) error {
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+	})
+}
+
 // control works on a file's descriptor, and leaves reads of it able to be ended.
-func control(file *os.File, do func(fd int)) {
+func control(file *os.File, do func(fd int) error) error {
 	raw, err := file.SyscallConn()
-	fatal(err)
-	raw.Control(func(fd uintptr) { do(int(fd)) })
+	if err != nil {
+		return err
+	}
+	if outer := raw.Control(func(fd uintptr) { err = do(int(fd)) }); outer != nil {
+		return outer
+	}
+	return err
 }

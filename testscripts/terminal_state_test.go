@@ -5,6 +5,7 @@ package testscripts
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -109,38 +110,28 @@ func (s *session) inFront(pid int) {
 
 // foreground is the terminal's foreground group.
 func (s *session) foreground() (group int) {
-	var err error
-	control(s.pty, func(fd int) { group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP) })
-	if err != nil {
-		s.Fatal(err)
-	}
+	s.Helper()
+	must(s, control(s.pty, func(fd int) (err error) {
+		group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+		return err
+	}))
 	return group
 }
 
 // modes of the terminal.
-func (s *session) modes() (modes unix.Termios) {
-	var err error
-	control(s.pty, func(fd int) {
-		var got *unix.Termios
-		if got, err = unix.IoctlGetTermios(fd, unix.TCGETS); err == nil {
-			modes = *got
-		}
-	})
-	if err != nil {
-		s.Fatal(err)
-	}
-	return modes
+func (s *session) modes() unix.Termios {
+	s.Helper()
+	var modes *unix.Termios
+	must(s, control(s.pty, func(fd int) (err error) {
+		modes, err = unix.IoctlGetTermios(fd, unix.TCGETS)
+		return err
+	}))
+	return *modes
 }
 
 func (s *session) resize(rows, cols uint16) {
 	s.Helper()
-	var err error
-	control(s.pty, func(fd int) {
-		err = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
-	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, resize(s.pty, rows, cols))
 }
 
 // got waits until the script traps has had a signal so many times.
@@ -174,4 +165,15 @@ func (s *session) given() {
 	if s.run != "" {
 		s.rig.run(s.direct, "k", "--wait", patience.String(), "--", "true").ends(0)
 	}
+}
+
+// traces attaches a debugger to a command.
+func (s *session) traces(pid int) *job {
+	s.Helper()
+	j := s.launch(exec.Command("strace", "-o", "trace", "-p", fmt.Sprint(pid)))
+	until(s, "a tracer", func() bool {
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		return strings.Contains(string(status), fmt.Sprintf("\nTracerPid:\t%d\n", j.cmd.Process.Pid))
+	})
+	return j
 }

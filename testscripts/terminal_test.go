@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -51,27 +50,34 @@ func everyShell(t *testing.T, scene func(*session)) {
 // as plays a scene under some shells, each time without flockd and with it, and wants
 // the same notes.
 func as(t *testing.T, scene func(*session), names ...string) {
-	t.Parallel()
-	for _, name := range names {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bare, under := play(t, scene, name, ""), play(t, scene, name, locked)
-			if bare != under {
-				t.Errorf("without flockd:\n%swith it:\n%s", bare, under)
-				return
-			}
-			t.Logf("both:\n%s", under)
-		})
-	}
+	t.Helper()
+	under(t, names, func(t *testing.T, name string) {
+		bare, locked := play(t, scene, name, ""), play(t, scene, name, locked)
+		if bare != locked {
+			t.Errorf("without flockd:\n%swith it:\n%s", bare, locked)
+			return
+		}
+		t.Logf("both:\n%s", locked)
+	})
 }
 
 // locks plays a scene that is about flockd alone, with RUN as given.
 func locks(t *testing.T, scene func(*session), run string, names ...string) {
+	t.Helper()
+	under(t, names, func(t *testing.T, name string) { play(t, scene, name, run) })
+}
+
+// under calls f for each of some shells, of which there must be one.
+func under(t *testing.T, shells []string, f func(t *testing.T, shell string)) {
+	t.Helper()
+	if len(shells) == 0 {
+		t.Fatal("under no shell")
+	}
 	t.Parallel()
-	for _, name := range names {
+	for _, name := range shells {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			play(t, scene, name, run)
+			f(t, name)
 		})
 	}
 }
@@ -93,7 +99,6 @@ func newSession(t *testing.T, shell, run string) *session {
 	t.Helper()
 	s := &session{rig: embedded(t), shell: shell, run: run}
 	s.tool("mkfifo", filepath.Join(s.dir, "go"))
-	t.Cleanup(func() { endIn(s.dir) })
 	for name, text := range scripts {
 		s.script(name, text)
 	}
@@ -161,98 +166,6 @@ func (s *session) describe() {
 
 // escapes are what moves the cursor and the like.
 var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]|[\r\x1b]`)
-
-// watch keeps what is printed, until the terminal is gone.
-func (s *session) watch() {
-	buf := make([]byte, 4096)
-	for {
-		n, err := s.pty.Read(buf)
-		s.mu.Lock()
-		s.screen = append(s.screen, buf[:n]...)
-		s.mu.Unlock()
-		if err != nil {
-			return
-		}
-	}
-}
-
-func (s *session) printed() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return string(s.screen)
-}
-
-// keys types.
-func (s *session) keys(text string) {
-	s.Helper()
-	if _, err := s.pty.WriteString(text); err != nil {
-		s.Fatal(err)
-	}
-}
-
-// enter types a line at the shell, or starts the session with it.
-func (s *session) enter(line string) {
-	s.Helper()
-	line = s.said(line)
-	if s.shell == none {
-		s.begin(strings.Fields(line))
-		return
-	}
-	s.keys(line + "\r")
-}
-
-func (s *session) said(text string) string { return strings.ReplaceAll(text, "RUN ", s.run) }
-
-// sees waits for what is printed next, and returns what a group in it matched.
-func (s *session) sees(pattern string) (group string) {
-	s.Helper()
-	re := regexp.MustCompile(pattern)
-	until(s, "on the screen: "+pattern, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		m := re.FindSubmatchIndex(s.screen[s.seen:])
-		if m == nil {
-			return false
-		}
-		if len(m) > 2 {
-			group = string(s.screen[s.seen+m[2] : s.seen+m[3]])
-		}
-		s.seen += m[1]
-		return true
-	})
-	return group
-}
-
-// prompt waits until the shell asks for a line, or what leads the session has ended.
-func (s *session) prompt() {
-	s.Helper()
-	if s.shell != none {
-		s.sees(prompt)
-		return
-	}
-	until(s, "the session's end", func() bool { return over(state(s.leader.cmd.Process.Pid)) })
-}
-
-// status is that of the line before.
-func (s *session) status() string {
-	s.Helper()
-	if s.shell == none {
-		err := <-s.leader.done
-		s.leader.done <- err
-		code, _ := exitStatus(err)
-		return fmt.Sprint(code)
-	}
-	return s.shows("$?")
-}
-
-// shows is what the shell makes of a word.
-func (s *session) shows(word string) string {
-	s.Helper()
-	s.enter(`echo "<` + word + `>"`)
-	value := s.sees(`[\r\n]<([^<>$]*)>`)
-	s.prompt()
-	return value
-}
 
 // note keeps what must be the same without flockd.
 func (s *session) note(format string, args ...any) {

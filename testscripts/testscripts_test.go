@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -57,6 +58,9 @@ var bin string
 type withProgram struct{ *testing.M }
 
 func (m withProgram) Run() int {
+	if cgroup2() == "" {
+		fatal(errors.New("no cgroup2 file system is mounted"))
+	}
 	var err error
 	bin, err = os.MkdirTemp("", "flockd-test-")
 	fatal(err)
@@ -110,10 +114,23 @@ func (j jobs) end() {
 	}
 }
 
-// endIn kills what works in a folder.
+// endIn kills what works in a folder, until nobody does, and removes the cgroups that it
+// had: who is killed with its guard leaves one.
 func endIn(dir string) {
-	for _, pid := range processes(func(pid int) bool { return within(pid, dir) }) {
-		syscall.Kill(pid, syscall.SIGKILL)
+	var left []string
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		pids := processes(func(pid int) bool { return within(pid, dir) })
+		if len(pids) == 0 {
+			break
+		}
+		for _, pid := range pids {
+			left = append(left, leafOf(pid))
+			left = append(left, leaves(pid)...)
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	for _, leaf := range left {
+		os.Remove(leaf)
 	}
 }
 
@@ -123,9 +140,19 @@ func within(pid int, dir string) bool {
 	return cwd == dir || strings.HasPrefix(cwd, dir+"/")
 }
 
+// fatal ends a helper process. A test would take all others with it, and their clean-up:
+// see must.
 func fatal(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+}
+
+// must ends a test where something fails that can't be what is tested.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

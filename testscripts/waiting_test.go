@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -65,6 +66,15 @@ func (s *session) held() (release func()) {
 	}
 }
 
+// waitsFor has the key taken, and enters a line that waits for it with a live line.
+func (s *session) waitsFor(line string) (release func()) {
+	s.Helper()
+	release = s.held()
+	s.enter(line)
+	s.showsRow(livePat)
+	return release
+}
+
 const (
 	waits   = "flockd run --key k --wait forever -- "
 	livePat = `^flockd: waiting (\d+)s(?: for k)?, place (\d) of (\d): held by \S+`
@@ -77,7 +87,7 @@ func TestWaitingOnATerminal(t *testing.T) {
 		release := s.held()
 		first := s.rig.run(s.direct, "k", "--wait", "forever", "--", "true")
 		until(s, "waiting", func() bool { return strings.Contains(first.stderr.String(), "waiting for k: held by ") })
-		s.enter(waits + "echo hel''lo")
+		s.enter("RUN echo hel''lo")
 		began := s.showsRow(livePat)
 		if began[2] != "2" || began[3] != "2" {
 			s.Errorf("place %s of %s", began[2], began[3])
@@ -90,17 +100,16 @@ func TestWaitingOnATerminal(t *testing.T) {
 			}
 			return false
 		})
-		control(s.pty, func(fd int) {
-			unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 40})
-		})
+		s.resize(24, 40)
 		s.showsRow(`^flockd: waiting .{18}\.\.\.$`)
+		s.resize(24, 100)
 		first.cmd.Process.Signal(unix.SIGTERM)
 		first.ends(128 + int(unix.SIGTERM))
 		s.showsRow("place 1 of 1")
 		release()
 		s.prompt()
 		s.clean("hello")
-	}, "bash", "dash", "zsh")
+	}, waits, "bash", "dash", "zsh")
 }
 
 // clean wants a line of its own, and nothing left of a live line.
@@ -121,9 +130,7 @@ func (s *session) clean(line string) {
 // Ctrl-C, and a wait that runs out, leave no more than the line that says so.
 func TestWaitingThatEndsForNothing(t *testing.T) {
 	locks(t, func(s *session) {
-		release := s.held()
-		s.enter(waits + "true")
-		s.showsRow(livePat)
+		release := s.waitsFor("RUN true")
 		s.keys(ctrlC)
 		s.prompt()
 		s.clean("flockd: stopped waiting for k: signal INT")
@@ -132,15 +139,13 @@ func TestWaitingThatEndsForNothing(t *testing.T) {
 		s.prompt()
 		s.clean(skipped)
 		release()
-	}, "bash")
+	}, waits, "bash")
 }
 
 // A stopped wait draws nothing on the shell's rows; back in front it draws its line again.
 func TestWaitingInTheBackground(t *testing.T) {
 	locks(t, func(s *session) {
-		release := s.held()
-		s.enter(waits + "echo hel''lo")
-		s.showsRow(livePat)
+		release := s.waitsFor("RUN echo hel''lo")
 		s.keys(ctrlZ)
 		s.prompt()
 		s.enter("bg")
@@ -157,17 +162,13 @@ func TestWaitingInTheBackground(t *testing.T) {
 		}
 		release()
 		s.prompt()
-	}, "bash", "zsh")
+	}, waits, "bash", "zsh")
 }
 
 // placeUntil is until when the only one who waits for k has its place.
 func (s *session) placeUntil() (expires int64) {
 	s.Helper()
-	db := openDB(filepath.Join(s.dir, "flockd.db"))
-	defer db.Close()
-	if err := db.QueryRow(`SELECT expires_mono FROM claims WHERE key = 'k' AND state = 'waiting'`).Scan(&expires); err != nil {
-		s.Fatal(err)
-	}
+	s.row(`SELECT expires_mono FROM claims WHERE key = ? AND state = 'waiting'`, "k", &expires)
 	return expires
 }
 
@@ -175,8 +176,8 @@ func (s *session) placeUntil() (expires int64) {
 // says it in lines.
 func TestWaitingInLines(t *testing.T) {
 	for name, c := range map[string]struct{ line, want string }{
-		"background": {waits + "true &", `(flockd: waiting for k: held by .*; renewed .* ago; place 1 of 1)\r\n`},
-		"dumb":       {"TERM=dumb " + waits + "true", `(flockd: waiting for k: held by .*; renewed .* ago; place 1 of 1)\r\n`},
+		"background": {"RUN true &", `(flockd: waiting for k: held by .*; renewed .* ago; place 1 of 1)\r\n`},
+		"dumb":       {"TERM=dumb RUN true", `(flockd: waiting for k: held by .*; renewed .* ago; place 1 of 1)\r\n`},
 		"json":       {"flockd run --log-format json --key k --wait forever -- true", `("msg":"waiting for k: held by .*","waited":".*"held_by":.*"waiting":0,"ahead":0})\r\n`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +191,7 @@ func TestWaitingInLines(t *testing.T) {
 				if strings.Contains(s.printed(), "\x1b[K") {
 					s.Errorf("a live line: %q", s.printed())
 				}
-			}, "dash")
+			}, waits, "dash")
 		})
 	}
 }
@@ -198,13 +199,61 @@ func TestWaitingInLines(t *testing.T) {
 // A terminal that was stopped with Ctrl-S doesn't hold up the command.
 func TestWaitingOnAStoppedTerminal(t *testing.T) {
 	locks(t, func(s *session) {
-		release := s.held()
-		s.enter(waits + "touch ran")
-		s.showsRow(livePat)
-		s.keys("\x13")
+		release := s.waitsFor("RUN touch ran")
+		s.holdsOutput()
 		release()
 		until(s, "the command has run", func() bool { return s.exists("ran") })
-		s.keys("\x11")
+		s.keys(ctrlQ)
 		s.prompt()
-	}, "bash")
+	}, waits, "bash")
+}
+
+// Nor does it hold up who stands behind one who leaves: a place is gone at once, and not
+// when that can't be said.
+func TestWaitingLeavesAStoppedTerminal(t *testing.T) {
+	locks(t, func(s *session) {
+		release := s.held()
+		until(s, "a place that is gone long before the process", s.leavesSilently) // a stall may come between
+		release()
+	}, waits, "bash")
+}
+
+// leavesSilently ends a wait whose terminal is held by Ctrl-S, and compares when its place
+// was gone with when it had ended.
+func (s *session) leavesSilently() (atOnce bool) {
+	s.Helper()
+	s.enter("RUN true")
+	s.showsRow(livePat)
+	flockd := s.inGroup(s.foreground(), "flockd")
+	s.holdsOutput()
+	began := time.Now()
+	s.kill(flockd, unix.SIGTERM)
+	until(s, "no place", func() bool { return s.claims("k") == 1 })
+	gone := time.Since(began)
+	s.dead(flockd)
+	ended := time.Since(began)
+	s.keys(ctrlQ)
+	s.prompt()
+	return gone < ended/4
+}
+
+// holdsOutput types Ctrl-S, and an empty line after it, by which it is seen to have come.
+func (s *session) holdsOutput() {
+	s.Helper()
+	var number, waiting int
+	must(s, control(s.pty, func(fd int) (err error) {
+		number, err = unix.IoctlGetInt(fd, unix.TIOCGPTN)
+		return err
+	}))
+	tty, err := os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	must(s, err)
+	defer tty.Close()
+	s.keys(ctrlS + "\r")
+	until(s, "Ctrl-S", func() bool {
+		must(s, control(tty, func(fd int) (err error) {
+			waiting, err = unix.IoctlGetInt(fd, unix.TIOCINQ)
+			return err
+		}))
+		return waiting > 0
+	})
 }

@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) {
 	if name := os.Getenv("TTY_TEST_SCENE"); name != "" {
 		signal.Ignore(syscall.SIGTTOU)
-		scenes[name].play(&scene{in: bufio.NewScanner(os.NewFile(3, "in"))})
+		scenes()[name].play(&scene{in: bufio.NewScanner(os.NewFile(3, "in"))})
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -82,84 +82,90 @@ func guard(*scene) {
 	Decode(state, 5).GiveBack()
 }
 
-var scenes map[string]struct {
+// scenes are what is played, and what it prints; nothing is for one that is part of another.
+func scenes() map[string]struct {
 	play func(*scene)
 	want []string
-}
-
-func init() {
-	scenes = map[string]struct {
+} {
+	return map[string]struct {
 		play func(*scene)
 		want []string
 	}{
-		"given back": {func(s *scene) {
-			t := Open()
-			raw(t)
-			s.modes(t)
-			t.GiveBack()
-			s.modes(t)
-		}, []string{"raw, ours true", "cooked, ours true"}},
-
-		"another's": {func(s *scene) {
-			t := Open()
-			raw(t)
-			other(t)
-			t.GiveBack()
-			s.modes(t)
-		}, []string{"raw, ours false"}},
-
-		"a dead group's": {func(s *scene) {
-			t := Open()
-			raw(t)
-			cmd := other(t)
-			must(cmd.Process.Kill())
-			cmd.Wait()
-			t.GiveBack()
-			s.modes(t)
-		}, []string{"cooked, ours true"}},
-
-		"a zombie's": {func(s *scene) {
-			t := Open()
-			raw(t)
-			cmd := other(t)
-			must(cmd.Process.Kill())
-			must(unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
-			t.GiveBack()
-			s.modes(t)
-		}, []string{"cooked, ours true"}},
-
-		"begun in the background": {func(s *scene) {
-			front := Open()
-			raw(front) // as a shell's prompt has it
-			cmd := other(front)
-			t := Open()
-			must(cmd.Process.Kill())
-			cmd.Wait()
-			t.GiveBack()
-			s.modes(t)
-		}, []string{"cooked, ours true"}},
-
-		"by a guard": {func(s *scene) {
-			t := Open()
-			raw(t)
-			elsewhere(t)
-			s.modes(t)
-		}, []string{"cooked, ours true"}},
-
-		"another's, by a guard": {func(s *scene) {
-			t := Open()
-			raw(t)
-			other(t)
-			elsewhere(t)
-			s.modes(t)
-		}, []string{"raw, ours false"}},
-
-		"guard": {play: guard},
+		"given back":              {givenBack, []string{"raw, ours true", "cooked, ours true"}},
+		"another's":               {anothers, []string{"raw, ours false"}},
+		"a dead group's":          {deadGroups, []string{"cooked, ours true"}},
+		"a zombie's":              {zombies, []string{"cooked, ours true"}},
+		"begun in the background": {begunInTheBackground, []string{"cooked, ours true"}},
+		"by a guard":              {byAGuard, []string{"cooked, ours true"}},
+		"another's, by a guard":   {anothersByAGuard, []string{"raw, ours false"}},
+		"guard":                   {play: guard},
 	}
 }
 
+func givenBack(s *scene) {
+	t := Open()
+	raw(t)
+	s.modes(t)
+	t.GiveBack()
+	s.modes(t)
+}
+
+func anothers(s *scene) {
+	t := Open()
+	raw(t)
+	other(t)
+	t.GiveBack()
+	s.modes(t)
+}
+
+func deadGroups(s *scene) {
+	t := Open()
+	raw(t)
+	cmd := other(t)
+	must(cmd.Process.Kill())
+	cmd.Wait()
+	t.GiveBack()
+	s.modes(t)
+}
+
+func zombies(s *scene) {
+	t := Open()
+	raw(t)
+	cmd := other(t)
+	must(cmd.Process.Kill())
+	must(unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
+	t.GiveBack()
+	s.modes(t)
+}
+
+func begunInTheBackground(s *scene) {
+	front := Open()
+	raw(front) // as a shell's prompt has it
+	cmd := other(front)
+	t := Open()
+	must(cmd.Process.Kill())
+	cmd.Wait()
+	t.GiveBack()
+	s.modes(t)
+}
+
+func byAGuard(s *scene) {
+	t := Open()
+	raw(t)
+	elsewhere(t)
+	s.modes(t)
+}
+
+func anothersByAGuard(s *scene) {
+	t := Open()
+	raw(t)
+	other(t)
+	elsewhere(t)
+	s.modes(t)
+}
+
 func TestScenes(t *testing.T) {
-	for name, scene := range scenes {
+	for name, scene := range scenes() {
 		if scene.want == nil {
 			continue
 		}
