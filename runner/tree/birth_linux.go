@@ -21,8 +21,9 @@ func goOn() (born func() (stopped bool)) {
 			return
 		}
 		for _, pid := range childrenOf(unix.Getpid()) {
-			if unborn(pid) && Stopped(pid) && unix.Kill(pid, unix.SIGCONT) == nil {
+			if unborn(pid) && Stopped(pid) {
 				any.Store(true)
+				unix.Kill(pid, unix.SIGCONT)
 			}
 		}
 		time.AfterFunc(bornWithin, look)
