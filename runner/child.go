@@ -49,6 +49,9 @@ func start(l launch) (*child, error) {
 		// would inherit that.
 		signal.Ignore(syscall.SIGTTOU)
 	}
+	if ch.tree.StoppedAtBirth() {
+		ch.process.Signal(syscall.SIGTSTP)
+	}
 	l.guard.started(ch.tree.Identity)
 	ch.started = time.Now()
 	ch.expect(ch.process.Pid)
@@ -78,7 +81,14 @@ func (ch *child) letGo() {
 	close(ch.reaped)
 }
 
-func (ch *child) number() int { return ch.process.Pid }
+func (ch *child) number() int {
+	if !ch.end.IsZero() {
+		return 0
+	}
+	return ch.process.Pid
+}
+
+func (ch *child) halted() bool { return !ch.end.IsZero() || halted(ch.process.Pid) }
 
 func (ch *child) containment() string { return ch.tree.Containment() }
 
@@ -93,11 +103,8 @@ func (ch *child) ended() bool {
 }
 
 // pass hands on what was sent to flockd alone: to the command, or to those that it left.
-// What the terminal sent to its foreground group has reached a command in that group
-// too.
 func (ch *child) pass(sig syscall.Signal) {
 	switch {
-	case ch.fromTerminal(sig):
 	case !ch.end.IsZero():
 		ch.tree.Signal(sig)
 	case ch.tty == nil:
@@ -107,8 +114,9 @@ func (ch *child) pass(sig syscall.Signal) {
 	}
 }
 
-// fromTerminal reports whether a signal has to be taken for the terminal's.
-func (ch *child) fromTerminal(sig syscall.Signal) bool {
+// typed reports whether a signal that came to us has to be taken for the terminal's, which
+// has sent it to the whole of its foreground group.
+func (ch *child) typed(sig syscall.Signal) bool {
 	switch sig {
 	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGWINCH, syscall.SIGTSTP:
 		return ch.tty.Ours()

@@ -166,6 +166,8 @@ func (f *fakeProcess) containment() string { return "none" }
 
 func (f *fakeProcess) number() int { return os.Getpid() }
 
+func (f *fakeProcess) halted() bool { return false }
+
 func (f *fakeProcess) stopped() syscall.Signal { return 0 }
 
 func (f *fakeProcess) changed() <-chan os.Signal { return f.chld }
@@ -205,6 +207,8 @@ func (f *fakeProcess) signals() []string {
 	defer f.mu.Unlock()
 	return slices.Clone(f.got)
 }
+
+func (f *fakeProcess) typed(syscall.Signal) bool { return false }
 
 func (f *fakeProcess) pass(s syscall.Signal) { f.note("pass " + s.String()); f.take(s) }
 

@@ -25,9 +25,11 @@ func (s *supervision) came(sig os.Signal, ok bool) {
 		return
 	}
 	s.received = append(s.received, n)
-	if s.witness != nil && signals.EndsWait(n) {
+	switch {
+	case s.process.typed(n) && s.ended == 0:
+	case s.witness != nil && signals.EndsWait(n):
 		s.all.toUs(n, s.clock())
-	} else {
+	default:
 		s.passOn(n)
 	}
 }
@@ -45,27 +47,43 @@ func (s *supervision) passOn(n syscall.Signal) {
 	}
 }
 
-// mindStop stops us where the command was stopped, as a shell expects of its job.
+// mindStop stops us where the command was stopped, as a shell expects of its job. TSTP
+// stops us with left-overs that are waited for, since nobody says that these were.
 func (s *supervision) mindStop(sig os.Signal) {
-	if sig == syscall.SIGTSTP && s.wakeUps == 0 {
+	s.stopToo()
+	if sig != syscall.SIGTSTP || s.wakeUps != 0 || s.stopping {
+		return
+	}
+	typed := s.process.typed(syscall.SIGTSTP)
+	switch {
+	case s.ended != 0:
+		if !typed {
+			s.process.pass(syscall.SIGTSTP)
+		}
+		s.stopBy(syscall.SIGTSTP)
+	case !typed && !s.process.halted(): // or the terminal had sent it, and a shell has taken it back since
 		s.process.pass(syscall.SIGTSTP)
 	}
-	s.stopToo()
 }
 
 // stopToo stops us if the command was stopped since the last call, and reports whether it
 // was.
 func (s *supervision) stopToo() (was bool) {
 	for by := s.process.stopped(); by != 0 && !s.stopping; by = s.process.stopped() {
-		did, woken := s.suspend(by)
-		if did {
-			s.woken = woken
-			s.wakeUps++
-		}
-		s.forgetStops()
+		s.stopBy(by)
 		was = true
 	}
 	return was
+}
+
+// stopBy stops us by a signal, until somebody makes us go on.
+func (s *supervision) stopBy(sig syscall.Signal) {
+	did, woken := s.suspend(sig)
+	if did {
+		s.woken = woken
+		s.wakeUps++
+	}
+	s.forgetStops()
 }
 
 // forgetStops drops the terminal's own TSTP, which may be heard after the stop that it
@@ -84,7 +102,7 @@ func (s *supervision) forgetStops() {
 // group, and by our stand-in not for the command at all. By the time that it is heard
 // the command may have been stopped again.
 func (s *supervision) goOn() {
-	before := halted(s.process.number()) // first: a stop since then is a new one
+	before := s.process.halted() // first: a stop since then is a new one
 	again := s.wakeUps > 0 && s.stopToo()
 	if !again && (s.wakeUps == 0 || before && !s.woken) {
 		s.process.pass(syscall.SIGCONT)

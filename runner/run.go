@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -108,6 +109,9 @@ func (r *run) prepare(lease backends.Lease, kill time.Duration) {
 func plant(id string, g *guardian) (*tree.Tree, *tty.Terminal) {
 	findPidfds() // or what that starts would count among our children
 	t, terminal := tree.New(id), tty.Open()
+	if terminal != nil && runtime.GOMAXPROCS(0) == 1 {
+		runtime.GOMAXPROCS(2) // a start that Ctrl-Z stops has to be helped on by another
+	}
 	g.watch(t, terminal)
 	return t, terminal
 }

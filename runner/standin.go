@@ -33,6 +33,8 @@ const wakeEvery = 25 * time.Millisecond
 
 // duty is what a stand-in has to know.
 type duty struct {
+	Kept    bool // there is a lease to keep
+	Warned  bool // the command outlives the lease: flockd isn't woken for that
 	Lease   backends.Lease
 	TTL     time.Duration // as granted last
 	Timing  Timing
@@ -42,7 +44,7 @@ type duty struct {
 	Orders  guard.Orders // the latest
 	Guarded bool         // there is a guard to tell
 	Flockd  int          // who has stopped
-	Command int          // the command's first process
+	Command int          // the command's first process; 0: it has ended, and left others
 	Legacy  []byte       // see Options
 }
 
@@ -77,9 +79,11 @@ func StandIn(open func(legacy []byte) (backends.Backend, error)) error {
 		io.Copy(io.Discard, in)
 		close(released)
 	}()
-	b, err := open(d.Legacy)
-	if err != nil {
-		return err
+	var b backends.Backend
+	if d.Kept {
+		if b, err = open(d.Legacy); err != nil {
+			return err
+		}
 	}
 	s := newStandIn(d, b, clockOf(d.Clock))
 	if d.Guarded {
@@ -127,8 +131,11 @@ func newStandIn(d duty, b backends.Backend, clock func() time.Duration) *standIn
 // run renews until released is closed or flockd has to go on, and calls ready after
 // the first time.
 func (s *standIn) run(released <-chan struct{}, ready func()) report {
-	end := keep(context.Background(), s.keeper, s.Timing, s.Sent)
-	s.keeper.hints <- struct{}{} // at once: whoever pressed Ctrl-Z is to know that it will
+	end := func() {}
+	if s.Kept {
+		end = keep(context.Background(), s.keeper, s.Timing, s.Sent)
+		s.keeper.hints <- struct{}{} // at once: whoever pressed Ctrl-Z is to know that it will
+	}
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	done, woken := false, false
@@ -140,12 +147,15 @@ func (s *standIn) run(released <-chan struct{}, ready func()) report {
 			ready()
 			ready = func() {}
 		case <-s.keeper.stops:
-			woken = true
+			woken = !s.Warned
 		case <-look.C:
 			woken = !s.halted(s.Command)
 		}
 	}
 	end()
+	if !s.Kept {
+		return report{Woken: woken}
+	}
 	t := s.keeper.read()
 	return report{Sent: t.sent, TTL: t.ttl, Kill: s.told, Acted: s.acted, Woken: woken}
 }

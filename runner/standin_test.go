@@ -94,7 +94,7 @@ func standInFor(t *testing.T, b backends.Backend, halted *atomic.Bool) stoodIn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := duty{Lease: hold(t, b, "us"), TTL: time.Minute, Timing: timing, Grace: DefaultGrace, Orders: guard.Orders{Kill: minuteKill}}
+	d := duty{Kept: true, Lease: hold(t, b, "us"), TTL: time.Minute, Timing: timing, Grace: DefaultGrace, Orders: guard.Orders{Kill: minuteKill}}
 	s := stoodIn{newStandIn(d, b, clock.now), make(chan struct{}), make(chan struct{}), make(chan report, 1)}
 	s.standIn.halted = func(int) bool { return halted.Load() }
 	go func() { s.said <- s.run(s.released, func() { close(s.ready) }) }()

@@ -27,9 +27,11 @@ const (
 type process interface {
 	containment() string       // what a kill reaches, for people
 	changed() <-chan os.Signal // CHLD: something happened to a child of ours; TSTP: to be passed
-	number() int               // of its first process
+	number() int               // of its first process; 0: it has ended
+	halted() bool              // its first process is stopped, or has ended
 	stopped() syscall.Signal   // what has stopped it since the last call, if a shell waits for that; 0: nothing
 	ended() bool               // its first process has ended; true until reap
+	typed(syscall.Signal) bool // the terminal has sent it to all of us
 	pass(syscall.Signal)       // what somebody sent to flockd
 	signal(syscall.Signal)     // to the whole tree
 	live() bool                // some of the tree, the first process included, isn't dead

@@ -3,7 +3,6 @@ package runner
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"os"
 	"syscall"
 	"time"
@@ -28,10 +27,10 @@ const (
 // asked for the command to go on.
 func (r *run) suspend(k *keeper, p process, sig syscall.Signal) (did, woken bool) {
 	s, err := r.relieve(k, p)
-	if err != nil && r.o.OnUnkept != nil {
+	if err != nil && k != nil && r.o.OnUnkept != nil {
 		r.o.OnUnkept(err)
 	}
-	if did = halted(p.number()); did {
+	if did = p.halted(); did {
 		stopSelf(sig)
 	}
 	return did, s.end()
@@ -49,27 +48,29 @@ type relief struct {
 	forget  func()
 }
 
-// relieve starts a stand-in for k, unless that is nil, and waits for it to renew once. The
-// keeper and the guardian stand still until the stand-in's end.
+// relieve starts a stand-in for k, and waits for it to renew once. The keeper and the
+// guardian stand still until the stand-in's end. Without a keeper it is there to see the
+// command go on.
 func (r *run) relieve(k *keeper, p process) (*relief, error) {
-	if k == nil {
-		return nil, nil
+	s := &relief{guardian: r.guard, back: func(report) {}, open: r.guard.yield()}
+	d := duty{Flockd: os.Getpid(), Command: p.number(), Clock: r.o.Backend.Traits().Clock}
+	if k != nil {
+		s.back = k.yield()
+		t := k.read()
+		d.Kept, d.Lease, d.TTL, d.Timing, d.Grace, d.Sent = r.o.Legacy != nil, k.lease, t.ttl, t.timing, k.grace, t.sent
+		d.Warned = r.o.OnLost == Warn
 	}
-	if r.o.Legacy == nil {
-		return nil, errors.New("there is nobody to tell of the store")
-	}
-	s := &relief{guardian: r.guard, back: k.yield(), open: r.guard.yield()}
-	t := k.read()
-	d := duty{
-		Lease: k.lease, TTL: t.ttl, Timing: t.timing, Grace: k.grace, Sent: t.sent,
-		Clock: r.o.Backend.Traits().Clock, Flockd: os.Getpid(), Command: p.number(), Legacy: r.o.Legacy(k.lease),
+	if d.Kept {
+		d.Legacy = r.o.Legacy(k.lease)
 	}
 	if err := s.start(r, d); err != nil {
 		s.goOn(report{})
 		return nil, err
 	}
-	s.conn.SetReadDeadline(time.Now().Add(readyFor))
-	s.reports.ReadBytes('\n')
+	if d.Kept {
+		s.conn.SetReadDeadline(time.Now().Add(readyFor))
+		s.reports.ReadBytes('\n')
+	}
 	return s, nil
 }
 
@@ -131,6 +132,9 @@ func (s *relief) end() (woken bool) {
 		return false
 	}
 	s.hush()
+	if halted(s.process.Pid) {
+		s.process.Kill() // it won't end by itself
+	}
 	late := time.AfterFunc(reportFor, func() { s.process.Kill() }) // the guard is to hear one voice
 	s.process.Wait()
 	late.Stop()

@@ -20,6 +20,7 @@ type Family struct {
 	ours     map[int]bool
 	leader   int
 	starting bool // there may be a child that isn't known yet
+	stopped  bool // the latest child was stopped before it was what it is
 	adopts   bool // orphans of the command become our children
 	mixed    bool // others may become our children as well: only marks tell
 }
@@ -73,10 +74,12 @@ func (f *Family) bear(start func() (pid int, err error), note func(pid int)) (pi
 	f.mu.Lock()
 	f.starting = true
 	f.mu.Unlock()
+	born := goOn()
 	pid, err = start()
+	stopped := born()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.starting = false
+	f.starting, f.stopped = false, stopped
 	if err == nil {
 		note(pid)
 	}

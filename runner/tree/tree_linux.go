@@ -113,6 +113,10 @@ func (t *Tree) Start(attr *syscall.SysProcAttr, f func() (pid int, err error)) e
 	return err
 }
 
+// StoppedAtBirth reports whether a terminal has stopped the first process before it was
+// the command. It was made to go on, and should be stopped again.
+func (t *Tree) StoppedAtBirth() bool { return t.family.stopped }
+
 // Family are the children of this process, of which some are no command's.
 func (t *Tree) Family() *Family { return t.family }
 

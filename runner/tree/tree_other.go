@@ -36,6 +36,10 @@ func (t *Tree) Start(attr *syscall.SysProcAttr, f func() (pid int, err error)) (
 	return err
 }
 
+// StoppedAtBirth reports whether a terminal has stopped the first process before it was
+// the command: not known.
+func (t *Tree) StoppedAtBirth() bool { return false }
+
 // Family are the children of this process.
 func (t *Tree) Family() *Family { return t.family }
 
