@@ -19,6 +19,7 @@ const cancelled = "flockd run --backend $STORE --key k --ttl 12s --result-file r
 // then KILL to what is left of the tree, which is found by a variable of the runner's, or by
 // descent, the guard included. A process that has left the tree is found by the former alone.
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	for _, by := range []string{"variable", "descent"} {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()

@@ -86,6 +86,7 @@ func (r *rig) empty() {
 // timeout(1) signals its child and then its group, so that a command may get TERM twice,
 // with and without flockd. What it may take is doubled until the command is there in time.
 func TestTimeout(t *testing.T) {
+	t.Parallel()
 	for name, wrapper := range map[string]string{"TERM": "timeout", "foreground": "timeout --foreground"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,6 +124,7 @@ func TestTimeout(t *testing.T) {
 // As process 1 flockd gets the signals that the kernel keeps from a process 1 which
 // doesn't catch them, and the orphans; with it everybody dies.
 func TestProcess1(t *testing.T) {
+	t.Parallel()
 	for _, contained := range []string{"", "nocgroup "} {
 		wrapper := "unshare -pfm --mount-proc " + contained
 		for _, sig := range []syscall.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1} {

@@ -74,6 +74,7 @@ func (u unit) start(r *rig, args ...string) *job {
 
 // A service that is stopped: TERM to all of it, or to flockd alone, and at last KILL.
 func TestUnit(t *testing.T) {
+	t.Parallel()
 	for name, stop := range map[string]func(*rig, unit){
 		"control-group":           func(r *rig, u unit) { stopAll(r, u, "flockd") },
 		"control-group, nocgroup": func(r *rig, u unit) { stopAll(r, u, "nocgroup") },
