@@ -72,8 +72,7 @@ by the same signal, so that a script stops as it would without flockd.
 
 On a terminal the command stays in flockd's process group, so that what is typed reaches it as without flockd. INT, QUIT and WINCH that come to
 a flockd in the foreground are taken for the terminal's, and not passed a second time; the others go to the command's first process. Without a terminal the command
-has a process group of its own, to which they go. HUP, INT, QUIT and TERM are passed a twentieth of a second late, and not at all where
-the guard has got them too: then they were sent to the whole unit.
+has a process group of its own, to which they go. What somebody sends to all processes of a job reaches the command twice.
 
 A command that is stopped (Ctrl-Z) keeps its lease: flockd stops as well, and a process that ps(1) shows as "flockd-keep KEY" renews it until flockd goes on.
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"syscall"
 	"time"
 
 	"flockd/backends"
@@ -37,7 +36,6 @@ type guardian struct {
 	orders guard.Orders
 	news   chan struct{}        // the orders have changed; holds one
 	yields chan (chan struct{}) // somebody else tells the guard, until that is closed
-	sent   chan syscall.Signal  // what has come to the guard
 
 	tree    *tree.Tree
 	tty     *tty.Terminal // to be given back
@@ -52,7 +50,6 @@ type guardian struct {
 func newGuardian(key string, clock backends.Clock, legacy []byte, log *slog.Logger) *guardian {
 	return &guardian{
 		key: key, legacy: legacy, log: log, heard: heard{clock: clockOf(clock), told: guard.Never}, yields: make(chan (chan struct{})),
-		sent:   make(chan syscall.Signal, 8),
 		orders: guard.Orders{Kill: guard.Never, Monotonic: clock == backends.Monotonic},
 		news:   make(chan struct{}, 1), end: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -160,27 +157,11 @@ func (g *guardian) start() {
 		g.missing = false
 		g.log.Info("there is a guard again", "key", g.key)
 	}
-	go made.Witness(g.witness)
 	go func(gone chan<- struct{}) {
 		made.Process.Wait()
 		family.Forget(made.Process.Pid)
 		close(gone)
 	}(g.gone)
-}
-
-func (g *guardian) witness(sig syscall.Signal) {
-	select {
-	case g.sent <- sig:
-	default:
-	}
-}
-
-// signals are what comes to the guard; nil: there is none to tell.
-func (g *guardian) signals() <-chan syscall.Signal {
-	if g == nil {
-		return nil
-	}
-	return g.sent
 }
 
 // miss says once that there is no guard.

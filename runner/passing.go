@@ -13,8 +13,7 @@ import (
 // of us were sent.
 const hearing = 50 * time.Millisecond
 
-// came takes a signal that came to us. One by which a supervisor ends all that belongs to
-// a service may have been sent to the command as well.
+// came takes a signal that came to us.
 func (s *supervision) came(sig os.Signal, ok bool) {
 	if !ok {
 		s.signals = nil
@@ -26,17 +25,7 @@ func (s *supervision) came(sig os.Signal, ok bool) {
 	}
 	s.received = append(s.received, n)
 	switch {
-	case s.process.typed(n) && s.ended == 0:
-	case s.witness != nil && signals.EndsWait(n):
-		s.all.toUs(n, s.clock())
-	default:
-		s.passOn(n)
-	}
-}
-
-// passOn hands on a signal that came to us alone.
-func (s *supervision) passOn(n syscall.Signal) {
-	switch {
+	case s.ended == 0 && s.process.typed(n):
 	case s.ended != 0 && s.leftovers != Await: // they are let go, or stopped already
 	case s.ended != 0 && signals.EndsWait(n): // whoever waits for left-overs doesn't want to any more
 		s.stop(s.clock() + s.killAfter)
@@ -120,11 +109,11 @@ func (s *supervision) hear(sig syscall.Signal) {
 	for !slices.Contains(s.received, sig) {
 		select {
 		case came, ok := <-s.signals:
-			n, _ := came.(syscall.Signal)
-			s.received = append(s.received, n)
 			if !ok {
 				return
 			}
+			n, _ := came.(syscall.Signal)
+			s.received = append(s.received, n)
 		case <-late:
 			return
 		}

@@ -220,7 +220,7 @@ func (r *run) verdict(k *keeper, lost error) error {
 
 func (r *run) supervision(p process, k *keeper) *supervision {
 	s := &supervision{
-		process: p, clock: r.clock, tick: r.tick, signals: r.o.Signals, witness: r.guard.signals(), log: r.o.Log.With("key", r.o.Request.Key),
+		process: p, clock: r.clock, tick: r.tick, signals: r.o.Signals, log: r.o.Log.With("key", r.o.Request.Key),
 		suspend:    func(sig syscall.Signal) (did, woken bool) { return r.suspend(k, p, sig) },
 		maxRuntime: r.o.MaxRuntime, killAfter: r.o.Grace, leftovers: r.o.Leftovers, onLeft: r.o.OnLeft,
 	}

@@ -58,7 +58,6 @@ type supervision struct {
 	log        *slog.Logger
 
 	received []syscall.Signal // those that came to flockd
-	all      broadcast        // those of them that may have been sent to the command as well
 	wakeUps  int              // CONTs to come that have ended stops of ours
 	woken    bool             // the last of them is our stand-in's: nobody wants the command to go on
 	stopping bool
@@ -85,8 +84,6 @@ func (s *supervision) watch(ctx context.Context) Exit {
 			s.mindStop(sig)
 		case sig, ok := <-s.signals:
 			s.came(sig, ok)
-		case sig := <-s.witness:
-			s.all.toGuard(sig, s.clock())
 		case st := <-s.stops:
 			s.leaseStops(st)
 		case <-limit:
@@ -103,9 +100,6 @@ func (s *supervision) watch(ctx context.Context) Exit {
 		case <-timer.C:
 		}
 		timer.Stop()
-		for _, sig := range s.all.due(s.clock()) {
-			s.passOn(sig)
-		}
 		s.killIfDue()
 	}
 	e := s.process.reap()
@@ -173,7 +167,7 @@ func (s *supervision) nap() time.Duration {
 	if s.ended != 0 && s.leftovers == Name && !s.stopping {
 		nap = min(nap, s.ended+settle-s.clock())
 	}
-	return min(nap, s.all.next()-s.clock())
+	return nap
 }
 
 // leaseStops follows the keeper.

@@ -6,13 +6,13 @@
 // 0.9 MB and is at work after some 2 ms. For that the package may import little: what
 // it imports is initialised before it, and with fmt would be most of the program.
 //
-// It hears of its flockd through a socket alone. An [Orders] comes with each change, the
-// deadline among them; the end is flockd's death. It holds the socket, the leaf's
+// It hears of its flockd through a pipe alone. An [Orders] comes with each change, the
+// deadline among them; the pipe's end is flockd's death. It holds the pipe, the leaf's
 // folder and the terminal, which it gives back, nothing else of ours and nothing of the
 // caller's: it has a session of its own, no environment but settings of Go's, and is deaf
-// to the signals that people and terminals send, of which it tells flockd some. Where it
-// is allowed to it runs before others (SCHED_FIFO): on a host with 64 busy processes it
-// would be 100 to 400 ms late without.
+// to the signals that people and terminals send. Where it is allowed to it runs before
+// others (SCHED_FIFO): on a host with 64 busy processes it would be 100 to 400 ms late
+// without.
 package guard
 
 import "flockd/runner/tree"
@@ -22,7 +22,7 @@ const Name = tree.GuardName
 
 // The descriptors of a guard, beside those of /dev/null.
 const (
-	flockdFD   = 3
+	ordersFD   = 3
 	folderFD   = 4
 	terminalFD = 5
 )

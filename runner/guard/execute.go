@@ -20,7 +20,7 @@ func (h *host) execute(legacy []byte) bool {
 	}
 	unix.CloseOnExec(pipe[0])
 	unix.CloseOnExec(pipe[1])
-	pid, err := syscall.ForkExec(Program(), []string{GiveBackName}, &syscall.ProcAttr{Files: []uintptr{uintptr(pipe[0]), 2, 2}})
+	pid, err := syscall.ForkExec(Program(), []string{GiveBackName}, &syscall.ProcAttr{Files: []uintptr{uintptr(pipe[0]), 1, 2}})
 	unix.Close(pipe[0])
 	if err == nil {
 		writeAll(pipe[1], legacy)

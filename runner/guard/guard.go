@@ -43,7 +43,7 @@ type watch struct {
 	legacy []byte
 	tty    *tty.Terminal // nil: there is none
 	look   time.Duration // until the next look at what is left
-	unread []byte        // of what flockd has sent
+	unread []byte        // of the pipe
 	dead   bool          // flockd is
 }
 
@@ -70,7 +70,7 @@ func (w *watch) run() int {
 
 // await listens for at most d, or until the deadline.
 func (w *watch) await(d time.Duration, deadline bool) {
-	fd := flockdFD
+	fd := ordersFD
 	if w.dead {
 		fd = -1
 	}
@@ -90,7 +90,7 @@ func (w *watch) due() bool {
 // hear reads what flockd has to say, and follows it.
 func (w *watch) hear() {
 	var buf [16 << 10]byte
-	n, err := unix.Read(flockdFD, buf[:])
+	n, err := unix.Read(ordersFD, buf[:])
 	switch {
 	case err == unix.EINTR || err == unix.EAGAIN:
 		return

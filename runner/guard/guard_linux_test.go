@@ -282,7 +282,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// The end of the socket is flockd's.
+// The end of the pipe is flockd's.
 func TestDeath(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, 60_000} {
@@ -290,7 +290,7 @@ func TestDeath(t *testing.T) {
 		record := filepath.Join(t.TempDir(), "record")
 		legacy := record + " 1 " + strings.Repeat("x", size)
 		g := c.guarded(c.orders(clocks[0].now()+time.Hour), legacy)
-		g.conn.Close()
+		g.pipe.Close()
 		c.dies()
 		g.ends(t)
 		text, _ := os.ReadFile(record)
@@ -304,7 +304,7 @@ func TestDeathWithoutALegacy(t *testing.T) {
 	t.Parallel()
 	c := begin(t)
 	g := c.guarded(c.orders(Never), "")
-	g.conn.Close()
+	g.pipe.Close()
 	c.dies()
 	g.ends(t)
 }
@@ -318,7 +318,7 @@ func TestLegacyThatFails(t *testing.T) {
 			c := begin(t)
 			record := filepath.Join(t.TempDir(), "record")
 			g := c.guarded(c.orders(Never), fmt.Sprint(record, " ", good))
-			g.conn.Close()
+			g.pipe.Close()
 			g.ends(t)
 			text, _ := os.ReadFile(record)
 			if got := bytes.Count(text, []byte("\n")); got != tries {
@@ -359,7 +359,7 @@ func TestGarbageAtTheEnd(t *testing.T) {
 	if err := g.write([]byte("e\xff\xff\xff\x7f and so on")); err != nil {
 		t.Fatal(err)
 	}
-	g.conn.Close()
+	g.pipe.Close()
 	c.dies()
 	g.ends(t)
 	if _, err := os.Stat(record); err != nil {
@@ -433,7 +433,7 @@ func TestGuardHoldsNothing(t *testing.T) {
 		if fd >= 0 {
 			last = folder.Name()
 		}
-		want := []string{os.DevNull, os.DevNull, os.DevNull, "socket:", last}
+		want := []string{os.DevNull, os.DevNull, os.DevNull, "pipe:", last}
 		for n, path := range descriptors(t, proc) {
 			if n < len(want) && !strings.HasPrefix(path, want[n]) || n >= len(want) && !strings.HasPrefix(path, "anon_inode:") {
 				t.Errorf("descriptor %d is %s", n, path)
@@ -511,10 +511,10 @@ func TestGuardHearsAllBeforeItActs(t *testing.T) {
 	}
 	g.Process.Signal(syscall.SIGCONT)
 	var unread int
-	until(t, "nothing unread", func() bool {
-		conn, err := g.conn.SyscallConn()
+	until(t, "an empty pipe", func() bool {
+		conn, err := g.pipe.SyscallConn()
 		if err == nil {
-			conn.Control(func(fd uintptr) { unread, _ = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) })
+			conn.Control(func(fd uintptr) { unread, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
 		}
 		return unread == 0
 	})

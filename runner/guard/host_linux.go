@@ -23,8 +23,8 @@ func newHost() *host { return &host{timer: -1} }
 // settle makes the process deaf, and lets it run before others where that is
 // allowed. What it starts runs as others do.
 func settle() {
-	witness()
-	signal.Ignore(unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGVTALRM, unix.SIGXCPU)
+	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
+		unix.SIGALRM, unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGVTALRM, unix.SIGXCPU)
 	name := append([]byte(title), 0)
 	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
 	param := struct{ priority int32 }{1}

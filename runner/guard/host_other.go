@@ -17,8 +17,8 @@ func newHost() *host { return &host{} }
 
 // settle makes the process deaf.
 func settle() {
-	witness()
-	signal.Ignore(unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
+	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
+		unix.SIGALRM, unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
 }
 
 // now reads CLOCK_MONOTONIC, as flockd does here. On some systems it stands still in

@@ -8,16 +8,14 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"flockd/runner/tty"
 )
 
 // Guard is flockd's end of one.
 type Guard struct {
 	Process *os.Process // nil: it isn't started
-	conn    *os.File
-	its     *os.File // its end of that, until it is started
+	pipe    *os.File
+	hears   *os.File // its end of the pipe, until it is started
 	tty     *tty.Terminal
 }
 
@@ -28,15 +26,15 @@ const heard = time.Second
 // New prepares a guard with its first orders and, where there is one, its legacy: what is
 // given to this program, started under the name GiveBackName, when flockd was killed. The
 // terminal, which may be nil, it gives back when it has killed the tree.
-// What a guard has to know lies in its socket before it lives: it may be alone at once.
+// What a guard has to know lies in its pipe before it lives: it may be alone at once.
 func New(o Orders, legacy []byte, t *tty.Terminal) (*Guard, error) {
-	conn, its, err := pair()
+	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{conn: conn, its: its, tty: t}
+	g := &Guard{pipe: write, hears: read, tty: t}
 	if len(legacy) > 0 {
-		err = g.write(message(kindLegacy, legacy)) // what doesn't fit is no key, note and URL
+		err = g.write(message(kindLegacy, legacy)) // into the pipe, of 64 KiB: more is no key, note and URL
 	}
 	if err == nil && t != nil {
 		err = g.write(message(kindTerminal, t.Encode()))
@@ -51,26 +49,6 @@ func New(o Orders, legacy []byte, t *tty.Terminal) (*Guard, error) {
 	return g, nil
 }
 
-// room is for what is yet unread: a legacy, and hundreds of orders.
-const room = 200 << 10
-
-// pair is a socket of ours and the guard's end of it.
-func pair() (ours, its *os.File, err error) {
-	syscall.ForkLock.RLock()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
-	if err == nil {
-		unix.CloseOnExec(fds[0])
-		unix.CloseOnExec(fds[1])
-	}
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		return nil, nil, os.NewSyscallError("socketpair", err)
-	}
-	unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_SNDBUF, room)
-	unix.SetNonblock(fds[0], true) // so that it has deadlines
-	return os.NewFile(uintptr(fds[0]), "guard"), os.NewFile(uintptr(fds[1]), "flockd"), nil
-}
-
 // Start starts the guard over key's command. folder is the leaf's, or -1. Whoever
 // calls keeps its own and the caller's descriptors from being inherited. After an error
 // the guard is of no use.
@@ -81,7 +59,7 @@ func (g *Guard) Start(key string, folder int) (pid int, err error) {
 		return 0, err
 	}
 	defer null.Close()
-	files := []uintptr{null.Fd(), null.Fd(), null.Fd(), g.its.Fd(), null.Fd()}
+	files := []uintptr{null.Fd(), null.Fd(), null.Fd(), g.hears.Fd(), null.Fd()}
 	if folder >= 0 {
 		files[folderFD] = uintptr(folder)
 	}
@@ -104,27 +82,27 @@ func (g *Guard) Start(key string, folder int) (pid int, err error) {
 		g.drop()
 		return 0, err
 	}
-	g.its.Close()
+	g.hears.Close()
 	return pid, nil
 }
 
 // Lend calls f with the descriptor through which the guard hears. Another process that has
 // it may tell the guard as well: see Reach.
 func (g *Guard) Lend(f func(fd uintptr)) error {
-	raw, err := g.conn.SyscallConn()
+	raw, err := g.pipe.SyscallConn()
 	if err != nil {
 		return err
 	}
 	return raw.Control(f)
 }
 
-// Reach is a guard whose socket another process has lent. It can be told, and not ended.
-func Reach(conn *os.File) *Guard { return &Guard{conn: conn} }
+// Reach is a guard whose pipe another process has lent. It can be told, and not ended.
+func Reach(pipe *os.File) *Guard { return &Guard{pipe: pipe} }
 
 // drop lets go of a guard that doesn't live.
 func (g *Guard) drop() {
-	g.its.Close()
-	g.conn.Close()
+	g.hears.Close()
+	g.pipe.Close()
 }
 
 var errStopped = errors.New("the guard is stopped")
@@ -138,8 +116,8 @@ func (g *Guard) Tell(o Orders) error {
 }
 
 func (g *Guard) write(m []byte) error {
-	g.conn.SetWriteDeadline(time.Now().Add(heard))
-	_, err := g.conn.Write(m)
+	g.pipe.SetWriteDeadline(time.Now().Add(heard))
+	_, err := g.pipe.Write(m)
 	return err
 }
 
@@ -148,5 +126,5 @@ func (g *Guard) write(m []byte) error {
 // it.
 func (g *Guard) End() {
 	g.Process.Kill()
-	g.conn.Close()
+	g.pipe.Close()
 }

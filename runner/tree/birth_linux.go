@@ -1,7 +1,7 @@
 package tree
 
 import (
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,15 +14,19 @@ const bornWithin = 20 * time.Millisecond
 // it is to be: until then our thread waits for it, and the runtime for that. It looks for
 // one until born is called, which reports whether there was one.
 func goOn() (born func() (stopped bool)) {
-	var over, any atomic.Bool
+	var mu sync.Mutex // nobody is made to go on after born
+	over, any := false, false
+	since := ticks()
 	var look func()
 	look = func() {
-		if over.Load() {
+		mu.Lock()
+		defer mu.Unlock()
+		if over {
 			return
 		}
 		for _, pid := range childrenOf(unix.Getpid()) {
-			if unborn(pid) && Stopped(pid) {
-				any.Store(true)
+			if unborn(pid, since) && Stopped(pid) {
+				any = true
 				unix.Kill(pid, unix.SIGCONT)
 			}
 		}
@@ -30,15 +34,27 @@ func goOn() (born func() (stopped bool)) {
 	}
 	first := time.AfterFunc(bornWithin, look)
 	return func() bool {
-		over.Store(true)
 		first.Stop()
-		return any.Load()
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+		return any
 	}
 }
 
-// unborn reports whether a child hasn't become another program yet.
-func unborn(pid int) bool {
+// unborn reports whether a child hasn't become another program yet, and isn't an older one
+// that never will: a flockd inside this one.
+func unborn(pid int, since uint64) bool {
 	child, ok := statOf(pid)
 	us, known := statOf(unix.Getpid())
-	return ok && known && child.name == us.name
+	return ok && known && child.name == us.name && child.born >= since
+}
+
+// ticks is the time since boot as /proc has it, in hundredths of a second on nearly all
+// processors; on the others nobody is made to go on.
+func ticks() uint64 {
+	const each = 10 * time.Millisecond
+	var ts unix.Timespec
+	unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)
+	return uint64(time.Duration(ts.Nano()) / each)
 }

@@ -19,13 +19,13 @@ func stopUnborn() error {
 func TestStoppedAtBirth(t *testing.T) {
 	for stop, role := range map[bool]string{true: "unborn", false: "born"} {
 		family := newFamily(false)
-		pid, err := family.start(0, func() (int, error) { return untilItSpeaks(t, role) })
+		pid, stopped, err := family.start(0, func() (int, error) { return untilItSpeaks(t, role) })
 		if err != nil {
 			t.Fatal(err)
 		}
 		unix.Wait4(pid, nil, 0, nil)
-		if family.stopped != stop {
-			t.Errorf("%s: stopped %v", role, family.stopped)
+		if stopped != stop {
+			t.Errorf("%s: stopped %v", role, stopped)
 		}
 	}
 }

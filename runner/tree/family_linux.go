@@ -20,7 +20,6 @@ type Family struct {
 	ours     map[int]bool
 	leader   int
 	starting bool // there may be a child that isn't known yet
-	stopped  bool // the latest child was stopped before it was what it is
 	adopts   bool // orphans of the command become our children
 	mixed    bool // others may become our children as well: only marks tell
 }
@@ -44,18 +43,20 @@ func (f *Family) adopt() {
 	f.adopts = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil
 }
 
-// start starts the command, with its mark.
-func (f *Family) start(limit uint64, start func() (pid int, err error)) (pid int, err error) {
+// start starts the command, with its mark. stopped: see goOn.
+func (f *Family) start(limit uint64, start func() (pid int, err error)) (pid int, stopped bool, err error) {
 	births.Lock()
 	defer births.Unlock()
-	if limit == 0 {
-		return f.bear(start, func(pid int) { f.leader = pid })
-	}
-	err = limited(limit, func() error {
-		pid, err = f.bear(start, func(pid int) { f.leader = pid })
+	bear := func() error {
+		pid, stopped, err = f.bear(start, func(pid int) { f.leader = pid })
 		return err
-	})
-	return pid, err
+	}
+	if limit == 0 {
+		bear()
+	} else {
+		err = limited(limit, bear)
+	}
+	return pid, stopped, err
 }
 
 // Start starts a process that belongs to no command. It is never taken for a
@@ -64,26 +65,26 @@ func (f *Family) Start(start func() (pid int, err error)) error {
 	births.Lock()
 	defer births.Unlock()
 	return limited(0, func() error {
-		_, err := f.bear(start, func(pid int) { f.ours[pid] = true })
+		_, _, err := f.bear(start, func(pid int) { f.ours[pid] = true })
 		return err
 	})
 }
 
 // bear starts a process, and has it noted before anybody may ask whose it is.
-func (f *Family) bear(start func() (pid int, err error), note func(pid int)) (pid int, err error) {
+func (f *Family) bear(start func() (pid int, err error), note func(pid int)) (pid int, stopped bool, err error) {
 	f.mu.Lock()
 	f.starting = true
 	f.mu.Unlock()
 	born := goOn()
 	pid, err = start()
-	stopped := born()
+	stopped = born()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.starting, f.stopped = false, stopped
+	f.starting = false
 	if err == nil {
 		note(pid)
 	}
-	return pid, err
+	return pid, stopped, err
 }
 
 // Forget says that a process of Start's was reaped.

@@ -217,7 +217,7 @@ func third() error {
 	return nil
 }
 
-func startError(_ int, err error) error { return err }
+func startError(_ int, _ bool, err error) error { return err }
 
 // becomeNobody gives up root's rights.
 func becomeNobody() error {

@@ -15,6 +15,8 @@ type Tree struct {
 	leaf   *leaf   // nil: none
 	family *Family // nil: the first process isn't our child
 	leader int     // a pidfd of the first process, where it isn't our child; -1: none
+
+	stopped bool // at birth
 }
 
 // shortestID is how long an ID has to be to be a mark, in bytes: what is in a
@@ -97,14 +99,14 @@ func (t *Tree) Start(attr *syscall.SysProcAttr, f func() (pid int, err error)) e
 		attr.UseCgroupFD, attr.CgroupFD = true, t.leaf.fd
 	}
 	var err error
-	t.Leader, err = t.family.start(t.Limit, f)
+	t.Leader, t.stopped, err = t.family.start(t.Limit, f)
 	if err != nil && t.leaf != nil {
 		// The kernel says why a cgroup can't be entered in the words that it has for
 		// files; a true fault of the file comes again.
 		attr.UseCgroupFD = false
 		t.dropLeaf()
 		t.family.adopt()
-		t.Leader, err = t.family.start(t.Limit, f)
+		t.Leader, t.stopped, err = t.family.start(t.Limit, f)
 	}
 	if err == nil {
 		s, _ := statOf(t.Leader) // not yet reaped
@@ -115,7 +117,7 @@ func (t *Tree) Start(attr *syscall.SysProcAttr, f func() (pid int, err error)) e
 
 // StoppedAtBirth reports whether a terminal has stopped the first process before it was
 // the command. It was made to go on, and should be stopped again.
-func (t *Tree) StoppedAtBirth() bool { return t.family.stopped }
+func (t *Tree) StoppedAtBirth() bool { return t.stopped }
 
 // Family are the children of this process, of which some are no command's.
 func (t *Tree) Family() *Family { return t.family }
