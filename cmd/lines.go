@@ -18,7 +18,7 @@ const (
 	// than a run writes before its end, but with --verbose.
 	linesKept = 256
 	// flushFor is how long the end of flockd waits for one, and hideFor the end of a wait:
-	// both fit into the second in which whoever leaves the line is gone.
+	// both fit into the second in which whoever leaves the line is gone, if the store answers.
 	flushFor = 700 * time.Millisecond
 	hideFor  = 250 * time.Millisecond
 )

@@ -5,6 +5,7 @@ package runner
 import (
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -19,7 +20,7 @@ type child struct {
 	process *os.Process
 	tree    *tree.Tree
 	tty     *tty.Terminal  // nil: it leads a group of its own
-	chld    chan os.Signal // CHLD, and TSTP and TTIN: of each kind more than one tells no more
+	chld    chan os.Signal // CHLD, and what stops a job
 	started time.Time
 	end     time.Time     // when its end was first seen; zero: it runs
 	reaped  chan struct{} // lets the thread go that started it
@@ -37,9 +38,8 @@ func startChild(l launch) (process, error) {
 // start starts the command. With a terminal that stays in our group, else it leads one
 // of its own. The tree and the terminal are the caller's.
 func start(l launch) (*child, error) {
-	ch := &child{tree: l.tree, tty: l.tty, chld: make(chan os.Signal, 8), reaped: make(chan struct{})}
+	ch := &child{tree: l.tree, tty: l.tty, chld: l.stops, reaped: make(chan struct{})}
 	signal.Notify(ch.chld, syscall.SIGCHLD) // before the start, so that none is missed
-	ch.mindJobControl()
 	if err := ch.fork(l); err != nil {
 		ch.letGo()
 		return nil, err
@@ -49,8 +49,8 @@ func start(l launch) (*child, error) {
 		// would inherit that.
 		signal.Ignore(syscall.SIGTTOU)
 	}
-	if ch.tree.StoppedAtBirth() {
-		ch.process.Signal(syscall.SIGTSTP)
+	if slices.Contains(pending(ch.chld), os.Signal(syscall.SIGTSTP)) || ch.tree.StoppedAtBirth() {
+		ch.process.Signal(syscall.SIGTSTP) // it came before the command was there
 	}
 	l.guard.started(ch.tree.Identity)
 	ch.started = time.Now()

@@ -73,7 +73,7 @@ func (s *shell) silent(t *testing.T) {
 
 // planted is a tree for a command, without a guard.
 func planted(t *testing.T) *tree.Tree {
-	tr, _ := plant(backends.NewID(), nil)
+	tr, _ := plant(backends.NewID(), nil, nil)
 	t.Cleanup(tr.Close)
 	return tr
 }
@@ -81,7 +81,7 @@ func planted(t *testing.T) *tree.Tree {
 // startShell starts it in a group of its own, whatever terminal the test has.
 func startShell(t *testing.T, s *shell) *child {
 	t.Helper()
-	ch, err := start(launch{Command: s.Command, env: s.Env, tree: planted(t)})
+	ch, err := start(launch{Command: s.Command, env: s.Env, tree: planted(t), stops: make(chan os.Signal, 8)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestCommandsThatCannotStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]error{"/no/such/thing": fs.ErrNotExist, text: fs.ErrPermission, "/": fs.ErrPermission} {
-		if _, err := start(launch{Command: Command{Path: path, Args: []string{"x"}}, tree: planted(t)}); !errors.Is(err, want) {
+		if _, err := start(launch{Command: Command{Path: path, Args: []string{"x"}}, tree: planted(t), stops: make(chan os.Signal, 8)}); !errors.Is(err, want) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -227,7 +227,7 @@ func TestSignalsReachTheGroup(t *testing.T) {
 // With a terminal the command shares our group, and is followed by descent.
 func TestDescentIsKilledWithoutTheGroup(t *testing.T) {
 	s := sh(t, `sh -c 'trap "" TERM; setsid sh -c "trap \"\" TERM; echo deep; sleep 300; sleep 300"; sleep 300' & wait`)
-	ch, err := start(launch{Command: s.Command, env: s.Env, tree: planted(t), tty: new(tty.Terminal)}) // whose foreground nobody is
+	ch, err := start(launch{Command: s.Command, env: s.Env, tree: planted(t), stops: make(chan os.Signal, 8), tty: new(tty.Terminal)}) // whose foreground nobody is
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func startGuarded(t *testing.T, script string, clock backends.Clock, log *slog.L
 	id := backends.NewID()
 	g := newGuardian(t.Name(), clock, nil, log)
 	env := append(s.Env, "FLOCKD_HELD="+id)
-	ch, err := start(launch{Command: s.Command, env: env, tree: guardedTree(t, id, g), guard: g})
+	ch, err := start(launch{Command: s.Command, env: env, tree: guardedTree(t, id, g), stops: make(chan os.Signal, 8), guard: g})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestNoGuardCanBeStarted(t *testing.T) {
 	stdin := s.blocked(t)
 	var log bytes.Buffer
 	g := newGuardian("a key\x00that can't be an argument", backends.Boottime, nil, slog.New(slog.NewTextHandler(&log, nil)))
-	ch, err := start(launch{Command: s.Command, env: s.Env, tree: guardedTree(t, backends.NewID(), g), guard: g})
+	ch, err := start(launch{Command: s.Command, env: s.Env, tree: guardedTree(t, backends.NewID(), g), stops: make(chan os.Signal, 8), guard: g})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +266,7 @@ func TestNoGuardCanBeStarted(t *testing.T) {
 
 // guardedTree is a tree for a command, with its guard.
 func guardedTree(t *testing.T, id string, g *guardian) *tree.Tree {
-	tr, _ := plant(id, g)
+	tr, _ := plant(id, g, nil)
 	t.Cleanup(tr.Close)
 	return tr
 }

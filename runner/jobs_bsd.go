@@ -2,12 +2,17 @@
 
 package runner
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+
+	"flockd/runner/tty"
+)
 
 // Here a stop isn't seen before the command's end: Ctrl-Z stops us with the command, and
 // the guard kills it before the lease ends. No stand-in is ever started.
 
-func (ch *child) mindJobControl() {}
+func catchStops(*tty.Terminal, chan<- os.Signal) {}
 
 func (ch *child) stopped() syscall.Signal { return 0 }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"os"
 	"os/signal"
 	"runtime"
 	"syscall"
@@ -9,20 +10,28 @@ import (
 	"golang.org/x/sys/unix"
 
 	"flockd/runner/tree"
+	"flockd/runner/tty"
 )
 
-// mindJobControl keeps what a terminal sends to a whole group from stopping us: that has
-// to wait until the lease is in other hands. What was ignored stays so. It is done
-// before the start, and what is caught here, the command doesn't inherit.
-func (ch *child) mindJobControl() {
-	if ch.tty == nil {
+// catchStops keeps what a terminal sends to a whole group from stopping us: that has
+// to wait until the lease is in other hands. What was ignored stays so. What is caught
+// here, the command doesn't inherit.
+func catchStops(t *tty.Terminal, caught chan<- os.Signal) {
+	if t == nil {
 		return
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGTTIN} {
 		if !ignored(sig) {
-			signal.Notify(ch.chld, sig)
+			signal.Notify(caught, sig)
 		}
 	}
+}
+
+// stoppedChild reports whether a child of ours is known to be stopped.
+func stoppedChild(pid int) bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return err == nil && info.Signo != 0
 }
 
 // ignored reports whether a signal is ignored, as the kernel has it: of these package

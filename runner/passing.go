@@ -13,6 +13,10 @@ import (
 // of us were sent.
 const hearing = 50 * time.Millisecond
 
+// unborn is how long after the start of the command a signal may be heard that came before
+// it: a key that had stopped nobody else then.
+const unborn = 2 * time.Millisecond
+
 // came takes a signal that came to us.
 func (s *supervision) came(sig os.Signal, ok bool) {
 	if !ok {
@@ -25,7 +29,7 @@ func (s *supervision) came(sig os.Signal, ok bool) {
 	}
 	s.received = append(s.received, n)
 	switch {
-	case s.ended == 0 && s.process.typed(n):
+	case s.ended == 0 && s.clock() >= s.began+unborn && s.process.typed(n):
 	case s.ended != 0 && s.leftovers != Await: // they are let go, or stopped already
 	case s.ended != 0 && signals.EndsWait(n): // whoever waits for left-overs doesn't want to any more
 		s.stop(s.clock() + s.killAfter)
@@ -33,6 +37,29 @@ func (s *supervision) came(sig os.Signal, ok bool) {
 		s.goOn()
 	default:
 		s.process.pass(n)
+	}
+}
+
+// passEarly takes a signal that came before the command.
+func (s *supervision) passEarly(sig os.Signal) {
+	if n, ok := sig.(syscall.Signal); ok {
+		s.received = append(s.received, n)
+		s.process.pass(n)
+	}
+}
+
+// pending are the signals that have come already.
+func pending(came <-chan os.Signal) (sigs []os.Signal) {
+	for {
+		select {
+		case sig, ok := <-came:
+			if !ok {
+				return sigs
+			}
+			sigs = append(sigs, sig)
+		default:
+			return sigs
+		}
 	}
 }
 

@@ -46,12 +46,13 @@ type run struct {
 	o     *Options
 	clock func() time.Duration
 	tick  time.Duration
-	plant func(id string, g *guardian) (*tree.Tree, *tty.Terminal)
+	plant func(id string, g *guardian, stops chan<- os.Signal) (*tree.Tree, *tty.Terminal)
 	start func(launch) (process, error)
-	tree  *tree.Tree    // of the command
-	tty   *tty.Terminal // of the command and us; nil: there is none
-	guard *guardian     // over it; nil: there is none
-	early []os.Signal   // came before the command, and are for it
+	tree  *tree.Tree     // of the command
+	tty   *tty.Terminal  // of the command and us; nil: there is none
+	stops chan os.Signal // what a terminal stops a job with, once we hold the key
+	guard *guardian      // over it; nil: there is none
+	early []os.Signal    // came before the command, and are for it
 }
 
 // launch is the start of a command.
@@ -60,7 +61,8 @@ type launch struct {
 	env   []string
 	tree  *tree.Tree
 	tty   *tty.Terminal
-	guard *guardian // nil: the command is to outlive us
+	stops chan os.Signal // see run; the child's end comes here as well
+	guard *guardian      // nil: the command is to outlive us
 }
 
 func (r *run) run(ctx context.Context) Result {
@@ -103,15 +105,17 @@ func (r *run) locked(ctx context.Context, g grant) Result {
 func (r *run) prepare(lease backends.Lease, kill time.Duration) {
 	r.guard = r.newGuard(lease)
 	r.guard.deadline(kill)
-	r.tree, r.tty = r.plant(lease.ID, r.guard)
+	r.stops = make(chan os.Signal, 8) // of each kind more than one tells no more
+	r.tree, r.tty = r.plant(lease.ID, r.guard, r.stops)
 }
 
-func plant(id string, g *guardian) (*tree.Tree, *tty.Terminal) {
+func plant(id string, g *guardian, stops chan<- os.Signal) (*tree.Tree, *tty.Terminal) {
 	findPidfds() // or what that starts would count among our children
 	t, terminal := tree.New(id), tty.Open()
 	if terminal != nil && runtime.GOMAXPROCS(0) == 1 {
 		runtime.GOMAXPROCS(2) // a start that Ctrl-Z stops has to be helped on by another
 	}
+	catchStops(terminal, stops) // before anything is started, which would be stopped halfway
 	g.watch(t, terminal)
 	return t, terminal
 }
@@ -177,10 +181,12 @@ func (r *run) unavailable(ctx context.Context, res Result) Result {
 
 // command starts the command and watches over it; k is nil if it has no lease.
 func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Result {
-	p, err := r.start(launch{r.o.Command, environ(r.o, lease), r.tree, r.tty, r.guard})
+	p, err := r.start(launch{r.o.Command, environ(r.o, lease), r.tree, r.tty, r.stops, r.guard})
 	if err != nil {
 		return Result{Class: NotStarted, Err: err}
 	}
+	began := r.clock()
+	early := append(r.early, pending(r.o.Signals)...)
 	r.o.Log.Debug("the command runs", "key", r.o.Request.Key, "containment", p.containment())
 	if r.o.OnStart != nil {
 		var under backends.Lease
@@ -190,8 +196,9 @@ func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Res
 		r.o.OnStart(under)
 	}
 	s := r.supervision(p, k)
-	for _, sig := range r.early {
-		s.came(sig, true)
+	s.began = began
+	for _, sig := range early { // no terminal has sent them to a command that wasn't there
+		s.passEarly(sig)
 	}
 	exit := s.watch(ctx)
 	r.guard.over()

@@ -590,7 +590,7 @@ func TestVerdict(t *testing.T) {
 }
 
 // nobody is a tree without a process and without a guard.
-func nobody(string, *guardian) (*tree.Tree, *tty.Terminal) {
+func nobody(string, *guardian, chan<- os.Signal) (*tree.Tree, *tty.Terminal) {
 	return tree.Known(tree.Identity{}, -1), nil
 }
 

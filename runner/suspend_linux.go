@@ -3,6 +3,8 @@ package runner
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"syscall"
 	"time"
@@ -69,7 +71,10 @@ func (r *run) relieve(k *keeper, p process) (*relief, error) {
 	}
 	if d.Kept {
 		s.conn.SetReadDeadline(time.Now().Add(readyFor))
-		s.reports.ReadBytes('\n')
+		if _, err := s.reports.ReadBytes('\n'); err == io.EOF {
+			s.end()
+			return nil, errors.New("the stand-in has ended")
+		}
 	}
 	return s, nil
 }
@@ -132,7 +137,7 @@ func (s *relief) end() (woken bool) {
 		return false
 	}
 	s.hush()
-	if halted(s.process.Pid) {
+	if stoppedChild(s.process.Pid) {
 		s.process.Kill() // it won't end by itself
 	}
 	late := time.AfterFunc(reportFor, func() { s.process.Kill() }) // the guard is to hear one voice

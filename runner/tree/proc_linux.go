@@ -93,6 +93,17 @@ func Group(group int) (pids []int) {
 	return pids
 }
 
+// Opened reports whether one of a process's descriptors is as is says, by its number and
+// what it was opened as.
+func Opened(pid int, is func(fd int, path string) bool) (found bool) {
+	var buf [64]byte
+	each(of(pid, "fd"), 0, func(fd int) {
+		n, err := unix.Readlink(of(pid, "fd/"+strconv.Itoa(fd)), buf[:])
+		found = found || err == nil && is(fd, string(buf[:n]))
+	})
+	return found
+}
+
 // Zombie reports whether a process is known to be dead, and not yet reaped.
 func Zombie(pid int) bool {
 	s, ok := statOf(pid)

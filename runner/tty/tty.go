@@ -134,10 +134,11 @@ func (t *Terminal) GiveBack() {
 	unix.IoctlSetTermios(t.fd, setModes, &modes) // at once: output may be held by Ctrl-S
 }
 
-// neighbours reports whether others live in flockd's group than those from before it.
+// neighbours reports whether others in flockd's group than those from before it have the
+// terminal open for themselves, as a pager has whose stdin is a pipe.
 func (t *Terminal) neighbours() bool {
 	for _, pid := range living(int(t.state.group)) {
-		if !slices.Contains(t.state.kin[:], int32(pid)) {
+		if !slices.Contains(t.state.kin[:], int32(pid)) && hasTerminal(pid) {
 			return true
 		}
 	}

@@ -18,4 +18,6 @@ func kin(int) []int32 { return nil }
 
 func living(int) []int { return nil }
 
+func hasTerminal(int) bool { return false }
+
 func alive(group int) bool { return unix.Kill(-group, 0) != unix.ESRCH }

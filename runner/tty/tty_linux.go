@@ -1,6 +1,8 @@
 package tty
 
 import (
+	"strings"
+
 	"golang.org/x/sys/unix"
 
 	"flockd/runner/tree"
@@ -18,6 +20,14 @@ func kin(group int) []int32 { return tree.Lineage(group) }
 
 // living are the processes of a group that aren't dead.
 func living(group int) []int { return tree.Group(group) }
+
+// hasTerminal reports whether a process has opened a terminal beside its streams.
+func hasTerminal(pid int) bool {
+	const streams = 3
+	return tree.Opened(pid, func(fd int, path string) bool {
+		return fd >= streams && (path == "/dev/tty" || strings.HasPrefix(path, "/dev/pts/"))
+	})
+}
 
 // alive reports whether somebody may be left of a group. One whose leader is a zombie is
 // taken for dead: an orphan may be reaped late.
