@@ -47,15 +47,15 @@ type supervision struct {
 	clock      func() time.Duration
 	tick       time.Duration // the longest sleep
 	signals    <-chan os.Signal
-	witness    <-chan syscall.Signal                  // what has come to the guard; nil: nobody says
-	stops      <-chan stop                            // of its lease; nil: it has none
-	warn       syscall.Signal                         // what a stop of its lease sends; 0: TERM, then KILL
-	maxRuntime time.Duration                          // 0: no limit
-	killAfter  time.Duration                          // the grace after maxRuntime, and for left-overs
-	suspend    func(syscall.Signal) (did, woken bool) // stops us as well: see run.suspend
-	leftovers  Leftovers
-	onLeft     func([]Process) // see Options; may be nil
-	log        *slog.Logger
+	stops      <-chan stop    // of its lease; nil: it has none
+	warn       syscall.Signal // what a stop of its lease sends; 0: TERM, then KILL
+	maxRuntime time.Duration  // 0: no limit
+	killAfter  time.Duration  // the grace after maxRuntime, and for left-overs
+	// suspend stops us as well: see run.suspend.
+	suspend   func(syscall.Signal) (did, woken bool)
+	leftovers Leftovers
+	onLeft    func([]Process) // see Options; may be nil
+	log       *slog.Logger
 
 	began    time.Duration    // when the command had been started
 	received []syscall.Signal // those that came to flockd
