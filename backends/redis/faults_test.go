@@ -142,8 +142,11 @@ func TestAbandonedQuestion(t *testing.T) {
 	lease, r := acquire(t, direct, request("a")), queue("a")
 	held(t, s, r)
 	x.Stall(servers.Requests)
-	_, err := s.Acquire(soon(t, time.Second), r)
+	waited := soon(t, time.Second)
+	_, err := s.Acquire(waited, r)
 	wantTrouble(t, err, "no answer in time")
+	<-waited.Done()
+	<-soon(t, 300*time.Millisecond).Done() // how far the host knows the server's clock
 	release(t, direct, lease)
 	seen := watch(t, server.Addr)
 	x.Pass(servers.Requests)
