@@ -78,6 +78,7 @@ type supervision struct {
 func (s *supervision) watch(ctx context.Context) Exit {
 	limit := s.limit()
 	done := ctx.Done()
+	s.stopToo() // what was heard before is heard no more
 	for s.look = lookMin; !s.over(); {
 		timer := time.NewTimer(s.nap())
 		select {

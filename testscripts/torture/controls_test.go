@@ -39,7 +39,7 @@ func TestControls(t *testing.T) {
 end`}}, lateRenewal, "no lock can have answered so"},
 		{"a deadline counted from the reply", []patch{
 			{"runner/keeper.go", `sent := k.inFlight.sent`, `sent := k.clock()`},
-			{"runner/wait.go", `return grant{lease, timing, sent}, err`, `return grant{lease, timing, l.clock()}, err`},
+			{"runner/wait.go", `return grant{lease: lease, timing: timing, sent: sent}, err`, `return grant{lease: lease, timing: timing, sent: l.clock()}, err`},
 		}, lateReply, "longer than its lease could be proven"},
 		{"a token that only counts", []patch{
 			{"backends/redis/acquire.lua", `math.max(last + 1, now)`, `last + 1`},
