@@ -13,10 +13,6 @@ import (
 // of us were sent.
 const hearing = 50 * time.Millisecond
 
-// unborn is how long after the start of the command a signal may be heard that came before
-// it: a key that had stopped nobody else then.
-const unborn = 2 * time.Millisecond
-
 // came takes a signal that came to us.
 func (s *supervision) came(sig os.Signal, ok bool) {
 	if !ok {
@@ -29,7 +25,7 @@ func (s *supervision) came(sig os.Signal, ok bool) {
 	}
 	s.received = append(s.received, n)
 	switch {
-	case s.ended == 0 && s.clock() >= s.began+unborn && s.process.typed(n):
+	case s.ended == 0 && s.process.typed(n):
 	case s.ended != 0 && s.leftovers != Await: // they are let go, or stopped already
 	case s.ended != 0 && signals.EndsWait(n): // whoever waits for left-overs doesn't want to any more
 		s.stop(s.clock() + s.killAfter)

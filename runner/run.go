@@ -181,12 +181,11 @@ func (r *run) unavailable(ctx context.Context, res Result) Result {
 
 // command starts the command and watches over it; k is nil if it has no lease.
 func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Result {
+	early := append(r.early, pending(r.o.Signals)...)
 	p, err := r.start(launch{r.o.Command, environ(r.o, lease), r.tree, r.tty, r.stops, r.guard})
 	if err != nil {
 		return Result{Class: NotStarted, Err: err}
 	}
-	began := r.clock()
-	early := append(r.early, pending(r.o.Signals)...)
 	r.o.Log.Debug("the command runs", "key", r.o.Request.Key, "containment", p.containment())
 	if r.o.OnStart != nil {
 		var under backends.Lease
@@ -196,7 +195,6 @@ func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Res
 		r.o.OnStart(under)
 	}
 	s := r.supervision(p, k)
-	s.began = began
 	for _, sig := range early { // no terminal has sent them to a command that wasn't there
 		s.passEarly(sig)
 	}

@@ -57,7 +57,6 @@ type supervision struct {
 	onLeft    func([]Process) // see Options; may be nil
 	log       *slog.Logger
 
-	began    time.Duration    // when the command had been started
 	received []syscall.Signal // those that came to flockd
 	wakeUps  int              // CONTs to come that have ended stops of ours
 	woken    bool             // the last of them is our stand-in's: nobody wants the command to go on

@@ -111,12 +111,12 @@ func (t *Terminal) foreground() (group int, ok bool) {
 // Where the modes are not known, since flockd began in the background or after a pager,
 // they become such as a shell reads lines with.
 func (t *Terminal) GiveBack() {
-	if t == nil {
+	if t == nil || t.neighbours() {
 		return
 	}
-	group, ok := t.foreground()
+	group, ok := t.foreground() // last: a shell may take the terminal at any moment
 	switch {
-	case !ok || group > 1 && group != int(t.state.group) && alive(group) || t.neighbours():
+	case !ok || group > 1 && group != int(t.state.group) && alive(group):
 		return
 	case group != int(t.state.group):
 		if unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, int(t.state.group)) != nil {
