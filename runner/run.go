@@ -26,6 +26,7 @@ func Run(ctx context.Context, o Options) Result {
 		o.OnEnd(res)
 	}
 	r.guard.dismiss()
+	r.tty.Close() // not before: another guard would be given whatever has its number then
 	return res
 }
 
@@ -88,7 +89,7 @@ func (r *run) locked(ctx context.Context, g grant) Result {
 	}
 	end := keep(ctx, k, g.timing, g.sent)
 	res := r.underLease(ctx, k)
-	r.letGo()
+	r.tree.Close()
 	res.Lease = g.lease
 	if succeeded(res) {
 		if err := r.record(ctx, k); err != nil {
@@ -118,11 +119,6 @@ func plant(id string, g *guardian, stops chan<- os.Signal) (*tree.Tree, *tty.Ter
 	catchStops(terminal, stops) // before anything is started, which would be stopped halfway
 	g.watch(t, terminal)
 	return t, terminal
-}
-
-func (r *run) letGo() {
-	r.tree.Close()
-	r.tty.Close()
 }
 
 // newGuard prepares a guard; nil: a command that outlives its lease may outlive us as
@@ -172,7 +168,7 @@ func (r *run) unavailable(ctx context.Context, res Result) Result {
 		why := res.Err
 		r.prepare(backends.Lease{}, never)
 		res = r.command(ctx, nil, nil)
-		r.letGo()
+		r.tree.Close()
 		res.Unlocked = true
 		res.Err = cmp.Or(res.Err, why)
 	}
