@@ -88,7 +88,7 @@ func (ch *child) number() int {
 	return ch.process.Pid
 }
 
-func (ch *child) halted() bool { return !ch.end.IsZero() || halted(ch.process.Pid) }
+func (ch *child) halted() bool { return !ch.end.IsZero() || tree.Stopped(ch.process.Pid) }
 
 func (ch *child) containment() string { return ch.tree.Containment() }
 

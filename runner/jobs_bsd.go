@@ -16,8 +16,4 @@ func catchStops(*tty.Terminal, chan<- os.Signal) {}
 
 func (ch *child) stopped() syscall.Signal { return 0 }
 
-func title(string) {}
-
-func halted(int) bool { return true }
-
 func (r *run) suspend(*keeper, process, syscall.Signal) (did, woken bool) { return false, false }

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"flockd/runner/tree"
 	"flockd/runner/tty"
 )
 
@@ -25,13 +24,6 @@ func catchStops(t *tty.Terminal, caught chan<- os.Signal) {
 			signal.Notify(caught, sig)
 		}
 	}
-}
-
-// stoppedChild reports whether a child of ours is known to be stopped.
-func stoppedChild(pid int) bool {
-	var info unix.Siginfo
-	err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT, nil)
-	return err == nil && info.Signo != 0
 }
 
 // ignored reports whether a signal is ignored, as the kernel has it: of these package
@@ -59,15 +51,6 @@ func (ch *child) stopped() syscall.Signal {
 	status := *(*int32)(unsafe.Add(unsafe.Pointer(&info), pid+2*unsafe.Sizeof(info.Signo)))
 	return syscall.Signal(status)
 }
-
-// title is what ps(1) shows of a process that was started as /proc/self/exe.
-func title(name string) {
-	text := append([]byte(name), 0)
-	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&text[0])), 0, 0, 0)
-}
-
-// halted reports whether a command is stopped.
-func halted(pid int) bool { return tree.Stopped(pid) }
 
 // stopSelf stops this process by a signal, as one that doesn't catch it, and returns when
 // it goes on; at once if the kernel doesn't stop it, as in an orphaned process group.

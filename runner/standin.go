@@ -12,6 +12,7 @@ import (
 
 	"flockd/backends"
 	"flockd/runner/guard"
+	"flockd/runner/tree"
 )
 
 // StandInName is argv[0] of a program that renews the lease of a flockd that is stopped with
@@ -63,7 +64,7 @@ type report struct {
 // goes on or is dead. It makes flockd go on when the command has to be stopped, or has
 // been made to go on. open opens the store that Options.Legacy tells of.
 func StandIn(open func(legacy []byte) (backends.Backend, error)) error {
-	title(StandInName)
+	guard.Title(StandInName)
 	conn := os.NewFile(dutyFD, "duty")
 	in := bufio.NewReader(conn)
 	text, err := in.ReadBytes('\n')
@@ -107,7 +108,7 @@ func wake(flockd int, heard <-chan struct{}) {
 			return
 		case <-time.After(look):
 		}
-		if halted(flockd) {
+		if tree.Stopped(flockd) {
 			syscall.Kill(flockd, syscall.SIGCONT)
 		}
 	}
@@ -123,7 +124,7 @@ type standIn struct {
 
 func newStandIn(d duty, b backends.Backend, clock func() time.Duration) *standIn {
 	r := &relay{heard: heard{clock: clock, told: d.Orders.Kill}, orders: d.Orders, renewed: make(chan struct{}, 1)}
-	return &standIn{duty: d, relay: r, halted: halted, keeper: &keeper{
+	return &standIn{duty: d, relay: r, halted: tree.Stopped, keeper: &keeper{
 		backend: b, lease: d.Lease, grace: d.Grace, clock: clock, tick: tickOf(d.Clock), log: slog.New(slog.DiscardHandler), guard: r,
 	}}
 }

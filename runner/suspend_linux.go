@@ -137,7 +137,7 @@ func (s *relief) end() (woken bool) {
 		return false
 	}
 	s.hush()
-	if stoppedChild(s.process.Pid) {
+	if guard.Stopped(s.process.Pid) {
 		s.process.Kill() // it won't end by itself
 	}
 	late := time.AfterFunc(reportFor, func() { s.process.Kill() }) // the guard is to hear one voice

@@ -25,8 +25,7 @@ func newHost() *host { return &host{timer: -1} }
 func settle() {
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
 		unix.SIGALRM, unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGVTALRM, unix.SIGXCPU)
-	name := append([]byte(title), 0)
-	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
+	Title(title)
 	param := struct{ priority int32 }{1}
 	unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, 0, unix.SCHED_FIFO|unix.SCHED_RESET_ON_FORK, uintptr(unsafe.Pointer(&param)))
 }
@@ -73,8 +72,15 @@ func (h *host) set(o Orders) bool {
 	return h.timer >= 0 && unix.TimerfdSettime(h.timer, unix.TFD_TIMER_ABSTIME, &at, nil) == nil
 }
 
-// stopped reports whether a child of ours is stopped.
-func stopped(pid int) bool {
+// Title sets what ps(1) and pkill(1) go by, of 15 bytes: a process that was started as
+// Program would be "exe".
+func Title(name string) {
+	text := append([]byte(name), 0)
+	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&text[0])), 0, 0, 0)
+}
+
+// Stopped reports whether a child of ours is known to be stopped.
+func Stopped(pid int) bool {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT, nil)
 	return err == nil && info.Signo != 0

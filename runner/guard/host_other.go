@@ -40,8 +40,11 @@ func (h *host) wait(fd int, d time.Duration, deadline bool, o Orders) bool {
 	return err == nil && n > 0
 }
 
-// stopped reports whether a child of ours is stopped: not known here.
-func stopped(int) bool { return false }
+// Title does nothing here.
+func Title(string) {}
+
+// Stopped reports whether a child of ours is known to be stopped: never here.
+func Stopped(int) bool { return false }
 
 // Program is this program.
 func Program() string {

@@ -109,7 +109,7 @@ var errStopped = errors.New("the guard is stopped")
 
 // Tell replaces the guard's orders. An error says that it is no good any more.
 func (g *Guard) Tell(o Orders) error {
-	if g.Process != nil && stopped(g.Process.Pid) {
+	if g.Process != nil && Stopped(g.Process.Pid) {
 		return errStopped
 	}
 	return g.write(message(kindOrders, o.encode()))

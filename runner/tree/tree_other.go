@@ -36,6 +36,9 @@ func (t *Tree) Start(attr *syscall.SysProcAttr, f func() (pid int, err error)) (
 	return err
 }
 
+// Stopped reports whether a process is stopped, for all that is known: nothing.
+func Stopped(int) bool { return true }
+
 // StoppedAtBirth reports whether a terminal has stopped the first process before it was
 // the command: not known.
 func (t *Tree) StoppedAtBirth() bool { return false }
