@@ -31,9 +31,12 @@ type Backend interface {
 	// removed, was never granted, or was released before.
 	Release(ctx context.Context, key, id string, outcome Outcome) error
 
-	// Ask leaves a notice for the claim id, which its holder reads with its next
-	// renewal, or with Notice.Force removes the claim at once. ErrNotFound says
-	// that there is no such claim.
+	// Ask leaves a notice for the claim id, or with Notice.Force removes the claim at
+	// once. A holder reads the notice with its next renewal. A waiter reads it in
+	// HeldError.Notice with its next question, and isn't granted the key any more. A
+	// hold that is removed by force is recorded as the key's last run, of class
+	// [Broken]. ErrNotFound says that there is no such claim, and for Supersede, which
+	// is for waiters alone, that it waits no more.
 	Ask(ctx context.Context, key, id string, notice Notice) error
 
 	// Inspect reports the key's line and last run, as of an instant between call
@@ -132,6 +135,10 @@ func (r Request) Check() error {
 		return Refuse("", "%d slots", r.Slots)
 	case r.Mode != Exclusive && r.Mode != Shared && r.Mode != Slots:
 		return Refuse("", "unknown mode %q", r.Mode)
+	case r.Once != nil && r.Mode != Exclusive:
+		return Refuse("", "a run that isn't repeated needs an exclusive hold")
+	case r.Once != nil:
+		return r.Once.check()
 	}
 	return nil
 }
@@ -178,4 +185,9 @@ type Outcome struct {
 	Class   string // finished, lost, max-runtime, …
 	Exit    int    // the exit status of the command, 128+N for signal N
 	Success bool   // the command ran under the lock from start to end and exited with 0
+	Notice  Notice // why the holder stopped, where somebody had asked for the key
 }
+
+// Broken is the class of a run whose hold was removed by force: how its command came
+// out isn't known.
+const Broken = "broken"

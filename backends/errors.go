@@ -25,6 +25,7 @@ type HeldError struct {
 	Next       *Claim        // the first in line, where nobody holds
 	Waiters    int           // places in line, ours not counted
 	Ahead      int           // those of them that are in front of us
+	Notice     Notice        // left for our place, which won't be granted the key any more; zero: none
 	RetryAfter time.Duration // until the claim in front ends unless it is renewed; zero: unknown
 	Seen       any           // the driver's own, for Waiter
 }

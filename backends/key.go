@@ -3,7 +3,6 @@ package backends
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -16,16 +15,21 @@ const MaxKey = 512
 
 // CheckKey says what is wrong with a key: it is 1 to MaxKey bytes of UTF-8
 // without control characters, and otherwise kept exactly.
-func CheckKey(key string) error {
+func CheckKey(key string) error { return checkName("key", key) }
+
+// CheckRun says what is wrong with the ID of a run: it is made like a key.
+func CheckRun(id string) error { return checkName("run's ID", id) }
+
+func checkName(what, name string) error {
 	switch {
-	case key == "":
-		return errors.New("the key is empty")
-	case len(key) > MaxKey:
-		return fmt.Errorf("the key has %d bytes, %d at most", len(key), MaxKey)
-	case !utf8.ValidString(key):
-		return errors.New("the key is not valid UTF-8")
-	case strings.ContainsFunc(key, unicode.IsControl):
-		return errors.New("the key has a control character")
+	case name == "":
+		return fmt.Errorf("the %s is empty", what)
+	case len(name) > MaxKey:
+		return fmt.Errorf("the %s has %d bytes, %d at most", what, len(name), MaxKey)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("the %s is not valid UTF-8", what)
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return fmt.Errorf("the %s has a control character", what)
 	}
 	return nil
 }

@@ -82,5 +82,7 @@ type Run struct {
 	Start time.Time `json:"start"` // of the hold, by the store's clock
 	End   time.Time `json:"end"`   // likewise
 	Class string    `json:"class"`
-	Exit  int       `json:"exit"`
+	Exit  int       `json:"exit"` // means nothing with class Broken
+
+	Notice Notice `json:"notice,omitzero"` // who had asked for the key, or removed the hold
 }

@@ -8,9 +8,11 @@ import (
 
 // Waiter is implemented by stores that can say when a line may have moved.
 type Waiter interface {
-	// Wait returns nil when the line may have moved since the answer held, and
-	// ctx's error when ctx ends first. It is a hint: it grants nothing, may come
-	// for nothing, and may not come at all, so the caller bounds it.
+	// Wait returns nil when the line may have moved since the answer held, somebody
+	// has left a notice for the place, or the run that the question was for (by its
+	// ID, or some run where it was by period) was completed. It returns ctx's error
+	// when ctx ends first. It is a hint: it grants nothing, may come for nothing,
+	// and may not come at all, so the caller bounds it.
 	Wait(ctx context.Context, held *HeldError) error
 }
 
@@ -74,6 +76,21 @@ type Once struct {
 	Lead time.Duration  // a period begins this long before its aligned time, so that clocks this far apart agree
 	Zone *time.Location // for periods of a day and longer; nil: UTC
 	Keep time.Duration  // how long a success is kept; zero: for ever, or two periods with Per
+}
+
+// check refuses what names no run.
+func (o Once) check() error {
+	switch p := o.Per; {
+	case o.ID != "":
+		if err := CheckRun(o.ID); err != nil {
+			return &RefusedError{Err: err}
+		}
+	case p == Period{}:
+		return Refuse("", "a run that isn't repeated is named by an ID or by a period")
+	case p.Unit == Fixed && (p.Every <= 0 || 24*time.Hour%p.Every != 0):
+		return Refuse("", "a period of %v is no part of a day", p.Every)
+	}
+	return nil
 }
 
 // As finds the optional interface T in b or in what b decorates: a decorator

@@ -67,9 +67,9 @@ func listShows(e *env) {
 
 func listLastRun(e *env) {
 	c, _ := e.run(succeeded)
-	lease := c.hold("/removed")
-	if err := c.Ask(e.Context(), lease.Key, lease.ID, backends.Notice{Force: true}); err != nil {
-		e.Errorf("Ask = %v", err)
+	lease := c.hold("/nothing-ran")
+	if err := c.Release(e.Context(), lease.Key, lease.ID, backends.Outcome{}); err != nil {
+		e.Errorf("Release = %v", err)
 	}
 	if got := c.listed(e.key); !slices.Equal(got, []string{""}) {
 		e.Errorf("List finds %q, want only the key that has a last run", got)

@@ -5,7 +5,7 @@ import "flockd/backends"
 var noticeProperties = []property{
 	{name: "NoticeComesWithTheNextRenewal", test: noticeComes},
 	{name: "NoticeComesAgain", test: noticeAgain},
-	{name: "NoticeReachesTheFutureHolder", test: noticeToWaiter},
+	{name: "NoticeForAPlaceKeepsItFromBeingGranted", test: noticeToWaiter},
 	{name: "NoticeIsForOneClaim", test: noticeForOne},
 	{name: "ForceRemovesAtOnce", test: forceRemoves},
 	{name: "ForceForbidsTheID", test: forceForbids},
@@ -52,7 +52,7 @@ func noticeToWaiter(e *env) {
 	notice := a.notice(backends.Supersede)
 	a.ask(req.ID, notice)
 	a.release(lease)
-	if got := b.renew(b.grant(req)).Notice; got != notice {
+	if got := b.held(req).Notice; got != notice {
 		e.Errorf("notice %+v, want %+v", got, notice)
 	}
 }

@@ -61,6 +61,7 @@ func (s *Store) Complete(ctx context.Context, lease backends.Lease) error {
 		entry.Forgets = now.Add(lease.Keep)
 	}
 	r.done = append(r.done, entry)
+	r.moved()
 	return nil
 }
 

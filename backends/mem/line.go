@@ -22,6 +22,7 @@ type record struct {
 // until its lease has.
 type claim struct {
 	backends.Claim
+	once     *backends.Once  // what it waits for
 	lease    backends.Lease  // once granted
 	told     backends.Notice // by the latest renewal
 	leaseEnd time.Time
@@ -29,7 +30,7 @@ type claim struct {
 }
 
 func newClaim(req backends.Request, now time.Time) *claim {
-	return &claim{leaseEnd: now, Claim: backends.Claim{
+	return &claim{leaseEnd: now, once: req.Once, Claim: backends.Claim{
 		ID: req.ID, State: backends.Waiting, Mode: req.Mode, Slots: req.Slots, Owner: req.Owner, Asked: now, Expires: now,
 	}}
 }
@@ -41,6 +42,9 @@ func (c *claim) lasts(leaseEnd time.Time) {
 		c.Expires = c.cool
 	}
 }
+
+// mayHold reports whether the claim may be granted the key when its turn comes.
+func (c *claim) mayHold() bool { return c.State == backends.Waiting && c.Notice == backends.Notice{} }
 
 // extend makes a hold last ttl from now.
 func (c *claim) extend(now time.Time, ttl time.Duration) backends.Lease {
@@ -132,6 +136,7 @@ func (r *record) end(place int, outcome backends.Outcome, now time.Time) {
 	if outcome != (backends.Outcome{}) {
 		r.last = &backends.Run{
 			Owner: c.Owner, Token: c.Token, Start: c.Granted, End: now, Class: outcome.Class, Exit: outcome.Exit,
+			Notice: outcome.Notice,
 		}
 		if outcome.Success {
 			r.lastSuccess = r.last
@@ -159,7 +164,8 @@ func (r *record) held(place int, key string, now time.Time) *backends.HeldError 
 	if len(held.Holders) == 0 {
 		held.Next = &r.front(1)[0]
 	}
-	w := r.watch(place)
+	held.Notice = r.line[place].Notice
+	w := r.watch(place, now)
 	held.Seen, held.RetryAfter = w, w.ends.Sub(now)
 	return held
 }

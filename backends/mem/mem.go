@@ -83,11 +83,11 @@ func (s *Store) Acquire(ctx context.Context, req backends.Request) (backends.Lea
 		place = len(r.line)
 		r.line = append(r.line, newClaim(req, now))
 	}
-	if c := r.line[place]; c.State == backends.Waiting && backends.Fits(c.Claim, r.front(place)) {
+	if c := r.line[place]; c.mayHold() && backends.Fits(c.Claim, r.front(place)) {
 		return r.grant(place, req, now), nil
 	}
-	held := r.held(place, req.Key, now)
 	r.line[place].wait(now, req.Place)
+	held := r.held(place, req.Key, now)
 	r.settle(now) // a claim that takes no place is gone at once
 	return backends.Lease{}, held
 }
@@ -127,18 +127,21 @@ func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Ou
 }
 
 func (s *Store) Ask(ctx context.Context, key, id string, notice backends.Notice) error {
-	r, _, err := s.begin(ctx, key)
+	r, now, err := s.begin(ctx, key)
 	if err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
 	place := r.place(id)
-	if place < 0 {
+	if place < 0 || notice.Kind == backends.Supersede && r.line[place].State != backends.Waiting {
 		return backends.ErrNotFound
 	}
 	if notice.Force {
 		r.forbidden[id] = true
-		r.remove(place)
+		if r.holding(id) != nil {
+			r.end(place, backends.Outcome{Class: backends.Broken, Notice: notice}, now)
+		}
+		r.remove(r.place(id))
 		return nil
 	}
 	r.line[place].Notice = notice

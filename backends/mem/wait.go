@@ -8,8 +8,11 @@ import (
 )
 
 // A watch is what a waiter waits for: the departure of the claims that it saw
-// in its way, or of the one whose own turn must come first.
+// in its way, or of the one whose own turn must come first; a word to itself; the
+// success of the run that it wants.
 type watch struct {
+	place  string                    // its own ID; empty: it has no place
+	once   *backends.Once            // its run
 	states map[string]backends.State // by ID, as they were
 	grants bool                      // the grant of one counts too
 	ends   time.Time                 // when the first of them ends by itself
@@ -19,9 +22,12 @@ type watch struct {
 // one waiter: Exclusive the claim in front; Shared the nearest in front that is
 // not Shared; Slots, if first of the waiters, any holder's departure, or else
 // the turn of the waiter in front.
-func (r *record) watch(place int) watch {
+func (r *record) watch(place int, now time.Time) watch {
 	c, front := r.line[place], r.line[:place]
-	w := watch{states: map[string]backends.State{}}
+	w := watch{once: c.once, states: map[string]backends.State{}}
+	if c.State == backends.Waiting && now.Before(c.Expires) {
+		w.place = c.ID
+	}
 	for i := len(front) - 1; i >= 0; i-- {
 		f := front[i]
 		switch c.Mode {
@@ -34,7 +40,8 @@ func (r *record) watch(place int) watch {
 				w.see(f)
 				continue
 			}
-			w = watch{states: map[string]backends.State{}, grants: f.Mode == backends.Slots}
+			clear(w.states)
+			w.grants, w.ends = f.Mode == backends.Slots, time.Time{}
 		}
 		w.see(f)
 		return w
@@ -52,8 +59,12 @@ func (w *watch) see(c *claim) {
 	}
 }
 
-// over reports whether one of the claims has left the line, or has ended and cools.
-func (w *watch) over(r *record) bool {
+// over reports whether one of the claims has left the line, or has ended and cools, or
+// the waiter itself has something to hear.
+func (w *watch) over(r *record, at time.Time) bool {
+	if _, done := r.succeeded(w.once, at); done || w.asked(r) {
+		return true
+	}
 	now := map[string]backends.State{}
 	for _, c := range r.line {
 		now[c.ID] = c.State
@@ -68,6 +79,15 @@ func (w *watch) over(r *record) bool {
 	return false
 }
 
+// asked reports whether somebody has removed the place, or left a notice for it.
+func (w *watch) asked(r *record) bool {
+	if w.place == "" {
+		return false
+	}
+	place := r.place(w.place)
+	return place < 0 || r.line[place].Notice != backends.Notice{}
+}
+
 // Wait returns when the claim that was in the way has left the line, been granted
 // where that matters, or begun to cool. It doesn't return for a claim that
 // expires: held.RetryAfter tells when that is.
@@ -77,11 +97,11 @@ func (s *Store) Wait(ctx context.Context, held *backends.HeldError) error {
 		return backends.Refuse("", "an answer of another store")
 	}
 	for {
-		r, _, err := s.begin(ctx, held.Key)
+		r, now, err := s.begin(ctx, held.Key)
 		if err != nil {
 			return err
 		}
-		over, changed := w.over(r), r.changed
+		over, changed := w.over(r, now), r.changed
 		s.mu.Unlock()
 		if over {
 			return nil
