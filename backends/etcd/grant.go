@@ -46,7 +46,7 @@ func (a *asking) promoted(r record, t term, v *view) record {
 // inTheWay is where in line those are who are always in the way of the claim.
 func (a *asking) inTheWay() span {
 	if a.Mode == backends.Shared {
-		return others(a.n.line)
+		return unshared(a.n.line)
 	}
 	return all(a.n.line)
 }
@@ -57,7 +57,7 @@ func (a *asking) nobody() []clientv3.Cmp {
 	case backends.Slots:
 		return nil
 	case backends.Shared:
-		return []clientv3.Cmp{a.inTheWay().empty(), others(a.n.cool).empty()}
+		return []clientv3.Cmp{a.inTheWay().empty(), unshared(a.n.cool).empty()}
 	}
 	return []clientv3.Cmp{a.inTheWay().empty(), all(a.n.cool).empty()}
 }
@@ -74,7 +74,7 @@ func (a *asking) conds(r record, before *claim, v *view) []clientv3.Cmp {
 	case backends.Exclusive:
 		conds = append(conds, all(a.n.cool).empty())
 	case backends.Shared:
-		conds = append(conds, others(a.n.cool).empty())
+		conds = append(conds, unshared(a.n.cool).empty())
 	case backends.Slots: // one that is free may cool since, of a hold that came and went
 		conds = append(conds, absent(a.n.holds(a.Mode, r.Slot, a.ID))...)
 		conds = append(conds, all(a.n.cool).created("<", v.rev+1))

@@ -71,11 +71,10 @@ func placeOf(key string) (place, error) {
 // span is a range of keys, from the first up to the one before end.
 type span struct{ first, end string }
 
-func all(folder string) span        { return span{folder, clientv3.GetPrefixRangeEnd(folder)} }
-func exclusives(folder string) span { return span{folder, folder + slotsTag} }
-func slots(folder string) span      { return all(folder + slotsTag) }
-func shareds(folder string) span    { return all(folder + sharedTag) }
-func others(folder string) span     { return span{folder, folder + sharedTag} } // than the shared ones
+func all(folder string) span { return span{folder, clientv3.GetPrefixRangeEnd(folder)} }
+
+// unshared are the claims in a folder that aren't Shared.
+func unshared(folder string) span { return span{folder, folder + sharedTag} }
 
 // get asks for the keys of the span.
 func (s span) get(options ...clientv3.OpOption) clientv3.Op {

@@ -65,7 +65,7 @@ func (a *asking) nearest(before *claim) clientv3.Op {
 	in, limit := all(a.n.line), int64(1)
 	switch a.Mode {
 	case backends.Shared:
-		in = others(a.n.line)
+		in = unshared(a.n.line)
 	case backends.Slots:
 		limit = int64(a.Slots) + 1
 	}

@@ -53,7 +53,7 @@ func (a *asking) inFront(v *view) []watched {
 	}
 	cooling := all(a.n.cool)
 	if a.Mode == backends.Shared {
-		cooling = others(a.n.cool)
+		cooling = unshared(a.n.cool)
 	}
 	return []watched{{cooling, false, true}}
 }
