@@ -33,9 +33,9 @@ type twins struct {
 // What package mem answers, we do, in lines of any mix of modes; and whoever's turn has come
 // was woken, and nobody else.
 func TestLinesAreThoseOfTheReference(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(20) {
 		w := &twins{T: t, ours: open(t, t.TempDir()+"/a.db"), theirs: mem.New(), r: rand.New(rand.NewPCG(seed, 1))}
-		for range 120 {
+		for range 100 {
 			w.step()
 			if t.Failed() {
 				t.Fatalf("seed %d: %q", seed, w.log)
