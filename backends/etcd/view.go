@@ -26,7 +26,8 @@ type view struct {
 	cool    []*claim        // whose MinHold has not passed, holders included
 	held    []*claim        // holders
 	next    *backends.Claim // the first in line where nobody holds, if it was asked for
-	front   []place         // those in front that decide, nearest first; see asking.front
+	unlike  int             // how many are in line where those of front are looked for, behind the claim too
+	front   []place         // those in front that decide, nearest first; see asking.nearest
 	waiters int             // places in line, its own included
 	ahead   int             // those of them in front
 }
