@@ -56,9 +56,9 @@ func helpText(cmd *cobra.Command) string {
 		writeCommands(&b, cmd)
 	}
 	writeFlags(&b, cmd)
-	if cmd.Name() == "run" {
+	if codes := exitTables[pageName(cmd)]; len(codes) > 0 {
 		b.WriteString("\nExit codes:\n")
-		for _, c := range exitCodes {
+		for _, c := range codes {
 			fmt.Fprintf(&b, "  %-9s %s\n", c[0], c[1])
 		}
 	}
@@ -71,7 +71,7 @@ func helpText(cmd *cobra.Command) string {
 
 func seeAlso(cmd *cobra.Command) string {
 	if cmd.HasAvailableSubCommands() {
-		return "flockd COMMAND --help says more about a command, flockd man prints the manual."
+		return cmd.CommandPath() + " COMMAND --help says more about a command, flockd man prints the manual."
 	}
 	return "The manual: flockd man " + pageName(cmd) + " | man -l -"
 }

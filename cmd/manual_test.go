@@ -27,16 +27,22 @@ flockd renews the lease, and when it can't be proven any more, flockd stops the
 command before anybody else can be granted the key. Every grant has a larger
 fencing token than all before it, which the command can hand to whatever it
 writes to.`,
-		see: []string{"flockd-run(1)", "flockd-config(1)", "flockd.conf(5)", "flock(1)"},
+		see: []string{"flockd-run(1)", "flockd-status(1)", "flockd-config(1)", "flockd.conf(5)", "flock(1)"},
 	},
 	"flockd-run": {
 		more: runSections,
 		see:  []string{"flockd(1)", "flockd-config(1)", "flockd.conf(5)", "flock(1)", "timeout(1)"},
 	},
-	"flockd-config":     {see: []string{"flockd-run(1)", "flockd.conf(5)"}},
-	"flockd-version":    {see: []string{"flockd(1)"}},
-	"flockd-completion": {see: []string{"flockd(1)"}},
-	"flockd-man":        {see: []string{"flockd(1)", "man(1)"}},
+	"flockd-status":      {more: statusSections, see: []string{"flockd-list(1)", "flockd-break(1)", "flockd-run(1)"}},
+	"flockd-list":        {more: listSections, see: []string{"flockd-status(1)", "flockd-break(1)", "flockd-run(1)"}},
+	"flockd-break":       {more: breakSections, see: []string{"flockd-status(1)", "flockd-run(1)"}},
+	"flockd-once":        {see: []string{"flockd-once-list(1)", "flockd-once-forget(1)", "flockd-run(1)"}},
+	"flockd-once-list":   {more: onceListSections, see: []string{"flockd-once-forget(1)", "flockd-run(1)"}},
+	"flockd-once-forget": {more: exitSection("flockd-once-forget"), see: []string{"flockd-once-list(1)", "flockd-run(1)"}},
+	"flockd-config":      {see: []string{"flockd-run(1)", "flockd.conf(5)"}},
+	"flockd-version":     {see: []string{"flockd(1)"}},
+	"flockd-completion":  {see: []string{"flockd(1)"}},
+	"flockd-man":         {see: []string{"flockd(1)", "man(1)"}},
 }
 
 // runVariables are the variables that flockd run reads, and sets.

@@ -19,8 +19,9 @@ func telling(before, err error) error {
 }
 
 // words is how long before its limit a driver is told to end, so that it can yet
-// say what it was waiting for. A tenth of a short limit does.
-const words = 20 * time.Millisecond
+// say what it was waiting for, on a host with ten busy processes to each core
+// too. A tenth of a short limit does.
+const words = 100 * time.Millisecond
 
 // toldToEnd is a context for a request that may last for limit.
 func toldToEnd(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {

@@ -16,6 +16,7 @@ type opener func(ctx context.Context, u *backends.URL) (backends.Backend, error)
 
 var (
 	openers = map[string]opener{} // by scheme, filled in by the drivers' files
+	finders = map[string]opener{} // likewise, of the stores that opening would make
 	missing = map[string]bool{}   // schemes that this build was made without
 )
 
@@ -30,6 +31,16 @@ func Open(ctx context.Context, u *backends.URL) (backends.Backend, error) {
 		return nil, backends.BadURL("this build has no %s", u.Scheme)
 	}
 	return nil, backends.BadURL("no backend is called %q: this build has %s", u.Scheme, strings.Join(Schemes(), ", "))
+}
+
+// Find connects to the store at u as Open does, but makes none: ErrNotFound says that
+// nobody has used it yet. Who may only read the store can use Inspect, List and
+// Ledger.Entries.
+func Find(ctx context.Context, u *backends.URL) (backends.Backend, error) {
+	if find := finders[u.Scheme]; find != nil {
+		return find(ctx, u)
+	}
+	return Open(ctx, u)
 }
 
 // Schemes lists what this build has.

@@ -4,4 +4,4 @@ package all
 
 import "flockd/backends/sqlite"
 
-func init() { openers["sqlite"] = sqlite.Open }
+func init() { openers["sqlite"], finders["sqlite"] = sqlite.Open, sqlite.Find }

@@ -1,6 +1,8 @@
 package backendtest
 
 import (
+	"time"
+
 	"flockd/backends"
 )
 
@@ -56,6 +58,12 @@ func refusesNonsense(e *env) {
 		func(r *backends.Request) { r.TTL = 0 },
 		func(r *backends.Request) { r.Mode = "" },
 		func(r *backends.Request) { r.Mode, r.Slots = backends.Slots, 0 },
+		func(r *backends.Request) { r.Once = &backends.Once{} },
+		func(r *backends.Request) { r.Once = &backends.Once{ID: "a\nb"} },
+		func(r *backends.Request) {
+			r.Once = &backends.Once{Per: backends.Period{Unit: backends.Fixed, Every: 7 * time.Hour}}
+		},
+		func(r *backends.Request) { r.Mode, r.Once = backends.Shared, &backends.Once{ID: "v42"} },
 	} {
 		req := a.request()
 		spoil(&req)

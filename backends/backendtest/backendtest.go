@@ -70,8 +70,8 @@ type property struct {
 // properties is the suite, one list a subject.
 var properties = slices.Concat(
 	exclusiveProperties, renewProperties, releaseProperties, tokenProperties,
-	lineProperties, hintProperties, watchProperties, sharedProperties, slotProperties, minHoldProperties,
-	noticeProperties, statusProperties, listProperties, ledgerProperties, registerProperties,
+	lineProperties, hintProperties, watchProperties, modeProperties, sharedProperties, slotProperties, minHoldProperties,
+	noticeProperties, removalProperties, statusProperties, listProperties, ledgerProperties, flightProperties, registerProperties,
 	keyProperties, recordProperties, raceProperties, abilityProperties,
 )
 

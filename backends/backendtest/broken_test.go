@@ -3,6 +3,7 @@ package backendtest_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -52,10 +53,15 @@ type world struct {
 // past is what has become of an ID.
 type past struct {
 	client  int       // that asked first
+	order   int       // how many had asked before
 	at      time.Time // when
 	swapped string    // the ID that it goes by now
 
+	brokenAs backends.State // when it was removed
+
 	asked, granted, released, removed bool
+	cools                             bool // has a MinHold
+	parted                            bool // was asked to leave while somebody held
 }
 
 // A store is one client of a world.
@@ -112,7 +118,7 @@ func (s *store) Acquire(ctx context.Context, req backends.Request) (lease backen
 	}
 	s.learns(req.ID, func(p *past) {
 		if !p.asked {
-			p.client, p.at = s.client, time.Now()
+			p.client, p.order, p.at, p.cools = s.client, len(s.past), time.Now(), req.MinHold > 0
 		}
 		p.asked = true
 		p.granted = p.granted || err == nil
@@ -215,6 +221,14 @@ func (s *store) state(ctx context.Context, key, id string) backends.State {
 	return ""
 }
 
+// held is the answer that somebody is in the way of req, where there is one.
+func (s *store) held(ctx context.Context, req backends.Request) (*backends.HeldError, backends.Lease, error) {
+	lease, err := s.Store.Acquire(ctx, req)
+	var held *backends.HeldError
+	errors.As(err, &held)
+	return held, lease, err
+}
+
 // forged is a grant that the store knows nothing of.
 func forged(req backends.Request) backends.Lease {
 	return backends.Lease{
@@ -251,7 +265,7 @@ func (s *store) firstAsked(id string) time.Time {
 
 // lasting grants a brief lease that truly lasts for ttl, if the key is free at once.
 func (s *store) lasting(ctx context.Context, req backends.Request, ttl time.Duration) (backends.Lease, error) {
-	if s.knows(req.ID).asked || req.TTL != TTL {
+	if s.knows(req.ID).asked || req.TTL != TTL || req.Mode != backends.Exclusive {
 		return s.Store.Acquire(ctx, req)
 	}
 	promised := req.TTL

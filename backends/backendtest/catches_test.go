@@ -17,7 +17,9 @@ import (
 )
 
 // faults are the broken stores, by what they do.
-var faults = allFaults(holdFaults, lineFaults, watchFaults, recordFaults)
+var faults = allFaults(
+	holdFaults, lineFaults, modeFaults, watchFaults, noticeFaults, removalFaults, recordFaults, flightFaults,
+)
 
 func allFaults(maps ...map[string]fault) map[string]fault {
 	all := map[string]fault{}

@@ -174,6 +174,16 @@ func (c client) inLine(id string) *backends.Claim {
 	return nil
 }
 
+// lineIs: the line must be these claims, in that order.
+func (c client) lineIs(reqs ...backends.Request) {
+	c.e.Helper()
+	line := c.status().Line
+	same := func(claim backends.Claim, req backends.Request) bool { return claim.ID == req.ID }
+	if !slices.EqualFunc(line, reqs, same) {
+		c.e.Errorf("line %+v, want %+v", line, reqs)
+	}
+}
+
 // untilGranted asks again until it is granted, and returns when the answer came.
 func (c client) untilGranted(req backends.Request) (lease backends.Lease, at time.Time) {
 	c.e.Helper()

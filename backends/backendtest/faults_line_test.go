@@ -3,13 +3,12 @@ package backendtest_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"flockd/backends"
 )
 
-// lineFaults break the order of the line, its hints and its modes.
+// lineFaults break the order of the line and its hints.
 var lineFaults = map[string]fault{
 	"repairs a request that makes no sense": {
 		caught:  "NonsenseIsRefused",
@@ -64,7 +63,7 @@ var lineFaults = map[string]fault{
 	"keeps a place once only": {
 		caught: "PlaceIsKeptByAsking",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			if s.knows(req.ID).asked {
+			if s.state(ctx, req.Key, req.ID) == backends.Waiting {
 				req.Place = 0
 			}
 			return s.Store.Acquire(ctx, req)
@@ -80,7 +79,9 @@ var lineFaults = map[string]fault{
 	"keeps the dead in line": {
 		caught: "DeadPlaceFallsOut",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			req.Place *= 3
+			if len(s.line(ctx, req.Key)) == 1 {
+				req.Place *= 3
+			}
 			return s.Store.Acquire(ctx, req)
 		},
 	},
@@ -107,7 +108,7 @@ var lineFaults = map[string]fault{
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
 			lease, err := s.Store.Acquire(ctx, req)
 			var held *backends.HeldError
-			if errors.As(err, &held) && req.Place > 0 {
+			if errors.As(err, &held) && req.Place > 0 && s.lastGrant().Mode == backends.Exclusive {
 				held.Waiters++
 			}
 			return lease, err
@@ -129,7 +130,7 @@ var lineFaults = map[string]fault{
 		wait: func(s *store, ctx context.Context, held *backends.HeldError) error {
 			now, cancel := context.WithTimeout(ctx, 1)
 			defer cancel()
-			if s.Store.Wait(now, held) == nil {
+			if s.Store.Wait(now, held) == nil && s.asked(held).Once == nil {
 				<-ctx.Done()
 				return ctx.Err()
 			}
@@ -139,20 +140,9 @@ var lineFaults = map[string]fault{
 	"wakes everybody": {
 		caught: "OneHandOverWakesOne",
 		wait: func(s *store, ctx context.Context, held *backends.HeldError) error {
-			key, exclusive := held.Key, s.asked(held).Mode == backends.Exclusive
-			before := fmt.Sprint(states(s.line(ctx, key)))
-			now, cancel := context.WithTimeout(ctx, 1)
-			defer cancel()
-			if s.Store.Wait(now, held) == nil {
-				return nil
-			}
-			for exclusive && ctx.Err() == nil {
-				if fmt.Sprint(states(s.line(ctx, key))) != before {
-					return nil
-				}
-				time.Sleep(time.Second)
-			}
-			return s.Store.Wait(ctx, held)
+			first := func() string { return append(states(s.line(ctx, held.Key)), "nobody")[0] }
+			before := first()
+			return s.waitOr(ctx, held, func() bool { return s.asked(held).Mode == backends.Exclusive && first() != before })
 		},
 	},
 	"wakes the first for a slot when the last holder goes": {
@@ -187,61 +177,18 @@ var lineFaults = map[string]fault{
 			return s.Store.Wait(ctx, held)
 		},
 	},
-	"starves the exclusive": {
-		caught: "WaitingExclusiveStopsLaterShared",
-		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			lease, err := s.Store.Acquire(ctx, req)
-			var held *backends.HeldError
-			if errors.As(err, &held) && req.Mode == backends.Shared && len(held.Holders) > 0 && held.Holders[0].Mode == backends.Shared {
-				if held.Ahead > 0 && s.line(ctx, req.Key)[1].Mode == backends.Exclusive {
-					return forged(req), nil
-				}
-			}
-			return lease, err
-		},
-	},
-	"gives the next slot instead of the lowest": {
-		caught: "LowestFreeSlotIsGiven",
-		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			lease, err := s.Store.Acquire(ctx, req)
-			if req.Slots == 4 {
-				lease.Slot = (lease.Slot + 1) % 4
-			}
-			return lease, err
-		},
-	},
-	"lets a newcomer pass the first for a slot": {
-		caught: "NewcomerStaysBehindTheFirstForASlot",
-		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			lease, err := s.Store.Acquire(ctx, req)
-			if err != nil && req.Mode == backends.Slots && req.Place == 0 {
-				return forged(req), nil
-			}
-			return lease, err
-		},
-	},
-	"mixes numbers of slots": {
-		caught: "SlotsOfAnotherNumberWait",
-		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			lease, err := s.Store.Acquire(ctx, req)
-			if line := s.line(ctx, req.Key); err != nil && req.Slots == 3 && len(line) < 3 {
-				return forged(req), nil
-			}
-			return lease, err
-		},
-	},
 	"lets who asks often pass a long line": {
 		caught: "HoldersNeverMeet",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
 			lease, err := s.Store.Acquire(ctx, req)
 			var held *backends.HeldError
-			if errors.As(err, &held) && len(held.Holders) > 0 && held.Waiters >= 3 && s.knows(req.ID).asked {
+			if errors.As(err, &held) && len(held.Holders) > 0 && held.Waiters >= 3 && s.knows(req.ID).asked && req.Mode == backends.Exclusive {
 				return forged(req), nil
 			}
 			return lease, err
 		},
 		wait: func(s *store, ctx context.Context, held *backends.HeldError) error {
-			if held.Waiters >= 3 {
+			if held.Waiters >= 3 && s.asked(held).Mode == backends.Exclusive {
 				time.Sleep(time.Millisecond / 2)
 				return nil
 			}

@@ -34,7 +34,7 @@ var recordFaults = map[string]fault{
 	"keeps cooling claims by force": {
 		caught: "ForceEndsCooling",
 		ask: func(s *store, ctx context.Context, key, id string, notice backends.Notice) error {
-			if s.state(ctx, key, id) == backends.Cooling {
+			if s.state(ctx, key, id) == backends.Cooling && notice.Kind != backends.Supersede {
 				return nil
 			}
 			return s.Store.Ask(ctx, key, id, notice)
@@ -80,7 +80,7 @@ var recordFaults = map[string]fault{
 	"removes holders only": {
 		caught: "ForceRemovesAPlace",
 		ask: func(s *store, ctx context.Context, key, id string, notice backends.Notice) error {
-			if s.state(ctx, key, id) == backends.Waiting && notice.Force {
+			if line := s.line(ctx, key); notice.Force && len(line) == 3 && line[1].ID == id {
 				return nil
 			}
 			return s.Store.Ask(ctx, key, id, notice)
@@ -99,7 +99,7 @@ var recordFaults = map[string]fault{
 		caught: "FailureKeepsTheLastSuccess",
 		inspect: func(s *store, ctx context.Context, key string) (backends.Status, error) {
 			status, err := s.Store.Inspect(ctx, key)
-			if status.LastSuccess != nil {
+			if status.LastSuccess != nil && status.Last.Class != backends.Broken {
 				status.LastSuccess = status.Last
 			}
 			return status, err
@@ -108,7 +108,7 @@ var recordFaults = map[string]fault{
 	"records what did not run": {
 		caught: "ReleaseWithoutOutcomeRecordsNothing",
 		release: func(s *store, ctx context.Context, key, id string, outcome backends.Outcome) error {
-			if outcome.Class == "" {
+			if status, _ := s.Store.Inspect(ctx, key); outcome.Class == "" && status.Last != nil {
 				outcome.Class = "unknown"
 			}
 			return s.Store.Release(ctx, key, id, outcome)
@@ -156,7 +156,7 @@ var recordFaults = map[string]fault{
 	"records failures as successes": {
 		caught: "FailureIsRepeated",
 		release: func(s *store, ctx context.Context, key, id string, outcome backends.Outcome) error {
-			if last := s.lastGrant(); last.ID == id && last.Run != "" && outcome.Exit != 0 {
+			if last := s.lastGrant(); last.ID == id && last.Run == "v42" && outcome.Exit != 0 {
 				s.Store.Complete(ctx, last)
 			}
 			return s.Store.Release(ctx, key, id, outcome)
@@ -165,7 +165,7 @@ var recordFaults = map[string]fault{
 	"lets who asks for a done run wait": {
 		caught: "DoneIsToldThoughHeld",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			if req.Once != nil && !s.knows(req.ID).asked && len(s.line(ctx, req.Key)) > 0 {
+			if s.entries(ctx, req.Key) > 0 && !s.knows(req.ID).asked && len(s.line(ctx, req.Key)) > 0 {
 				req.Once = nil
 			}
 			return s.Store.Acquire(ctx, req)
@@ -175,7 +175,7 @@ var recordFaults = map[string]fault{
 		caught: "CompleteAfterTheEndIsLost",
 		complete: func(s *store, ctx context.Context, lease backends.Lease) error {
 			err := s.Store.Complete(ctx, lease)
-			if len(s.line(ctx, lease.Key)) == 0 {
+			if len(s.line(ctx, lease.Key)) == 0 && !s.knows(lease.ID).removed {
 				return nil
 			}
 			return err
@@ -194,7 +194,25 @@ var recordFaults = map[string]fault{
 	"keeps a success for ever": {
 		caught: "SuccessIsForgottenInTime",
 		complete: func(s *store, ctx context.Context, lease backends.Lease) error {
-			lease.Keep = 0
+			if lease.Keep == TTL {
+				lease.Keep = 0
+			}
+			return s.Store.Complete(ctx, lease)
+		},
+	},
+	"keeps a success twice as long": {
+		caught: "EntrySaysWhenItIsForgotten",
+		complete: func(s *store, ctx context.Context, lease backends.Lease) error {
+			lease.Keep *= 2
+			return s.Store.Complete(ctx, lease)
+		},
+	},
+	"takes a completion of what was removed": {
+		caught: "CompleteAfterRemovalIsLost",
+		complete: func(s *store, ctx context.Context, lease backends.Lease) error {
+			if s.knows(lease.ID).removed {
+				return nil
+			}
 			return s.Store.Complete(ctx, lease)
 		},
 	},
@@ -230,21 +248,11 @@ var recordFaults = map[string]fault{
 		caught:   "InterfacesAsListed",
 		unlisted: backendtest.Registers,
 	},
-	"forgets a notice at the grant": {
-		caught: "NoticeReachesTheFutureHolder",
-		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			lease, err := s.Store.Acquire(ctx, req)
-			if err == nil && req.Place > 0 {
-				s.Store.Ask(ctx, req.Key, req.ID, backends.Notice{})
-			}
-			return lease, err
-		},
-	},
 	"takes notices for what has ended": {
 		caught: "AskAfterTheEndIsNotFound",
 		ask: func(s *store, ctx context.Context, key, id string, notice backends.Notice) error {
 			err := s.Store.Ask(ctx, key, id, notice)
-			if p := s.knows(id); p.granted && !p.released {
+			if p := s.knows(id); p.granted && !p.released && s.state(ctx, key, id) == "" {
 				return nil
 			}
 			return err

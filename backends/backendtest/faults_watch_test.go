@@ -87,6 +87,21 @@ func (s *store) claim(ctx context.Context, lease backends.Lease) *backends.Claim
 	return &line[i]
 }
 
+// waitOr returns too when something has happened that a sound Wait would sleep through.
+func (s *store) waitOr(ctx context.Context, held *backends.HeldError, happened func() bool) error {
+	either, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer cancel()
+		s.poll(either, happened)
+	}()
+	err := s.Store.Wait(either, held)
+	if err != nil && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
+
 // poll looks every second until something has happened.
 func (s *store) poll(ctx context.Context, happened func() bool) error {
 	for !happened() {

@@ -18,10 +18,12 @@ var ledgerProperties = []property{
 	{name: "LeaseNamesTheRun", needs: Ledgers, test: leaseNamesRun},
 	{name: "CompleteAfterTheEndIsLost", needs: Ledgers, test: completeAfterEnd},
 	{name: "CompleteAfterReleaseIsLost", needs: Ledgers, test: completeAfterRelease},
+	{name: "CompleteAfterRemovalIsLost", needs: Ledgers, test: completeAfterRemoval},
 	{name: "CompleteOfAPlaceIsLost", needs: Ledgers, test: completePlace},
 	{name: "CompleteMayBeRepeated", needs: Ledgers, test: completeAgain},
 	{name: "CompletedRunKeepsItsHold", needs: Ledgers, test: completedHolds},
 	{name: "SuccessIsForgottenInTime", needs: Ledgers, test: forgottenInTime},
+	{name: "EntrySaysWhenItIsForgotten", needs: Ledgers | Dates, test: saysWhenForgotten},
 	{name: "ForgottenRunIsRepeated", needs: Ledgers, test: forgetRepeats},
 	{name: "EntriesAreOldestFirst", needs: Ledgers, test: oldestFirst},
 }
@@ -158,6 +160,15 @@ func completeAfterRelease(e *env) {
 	a.completeIsLost(lease)
 }
 
+func completeAfterRemoval(e *env) {
+	a, b, _ := e.trio()
+	lease := a.grant(a.once("v42"))
+	b.removes(lease)
+	a.completeIsLost(lease)
+	b.grant(b.once("v42"))
+	a.completeIsLost(lease)
+}
+
 func completePlace(e *env) {
 	a, b, _ := e.trio()
 	lease := a.grant(a.request())
@@ -202,6 +213,18 @@ func forgottenInTime(e *env) {
 	})
 	e.notBefore(start, req.Once.Keep, time.Now(), "forgotten")
 	b.grant(again)
+}
+
+func saysWhenForgotten(e *env) {
+	a := e.client()
+	req := a.once("v42")
+	req.Once.Keep = e.long
+	a.succeeds(req)
+	for entry, err := range a.ledger().Entries(e.Context(), e.key) {
+		if kept := entry.Forgets.Sub(entry.At); err != nil || kept != e.long {
+			e.Errorf("kept for %v (%+v, %v), want %v", kept, entry, err, e.long)
+		}
+	}
 }
 
 func forgetRepeats(e *env) {

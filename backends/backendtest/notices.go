@@ -1,15 +1,21 @@
 package backendtest
 
-import "flockd/backends"
+import (
+	"sync"
+
+	"flockd/backends"
+)
 
 var noticeProperties = []property{
 	{name: "NoticeComesWithTheNextRenewal", test: noticeComes},
 	{name: "NoticeComesAgain", test: noticeAgain},
 	{name: "NoticeForAPlaceKeepsItFromBeingGranted", test: noticeToWaiter},
+	{name: "NoticedPlaceStaysInLine", test: noticedStays},
+	{name: "NoticeForAPlaceWakesIt", needs: Waits, test: noticeWakes},
+	{name: "NoticeAndGrantDoNotPassEachOther", test: noticeRacesGrant},
+	{name: "SupersedeIsForWaitersAlone", test: supersedeHolder},
+	{name: "SupersedeOfACoolingClaimIsNotFound", needs: MinHolds, test: supersedeCooling},
 	{name: "NoticeIsForOneClaim", test: noticeForOne},
-	{name: "ForceRemovesAtOnce", test: forceRemoves},
-	{name: "ForceForbidsTheID", test: forceForbids},
-	{name: "ForceRemovesAPlace", test: forcePlace},
 	{name: "AskOfAnUnknownClaimIsNotFound", test: askUnknown},
 	{name: "AskAfterTheEndIsNotFound", test: askAfterEnd},
 }
@@ -57,6 +63,99 @@ func noticeToWaiter(e *env) {
 	}
 }
 
+// Those behind it wait until its owner has left.
+func noticedStays(e *env) {
+	a, b, c := e.trio()
+	lease := a.grant(a.request())
+	second, third := b.queue(), c.queue()
+	b.held(second)
+	c.held(third)
+	a.ask(second.ID, a.notice(backends.Break))
+	a.release(lease)
+	b.held(second)
+	if held := c.held(third); held.Ahead != 1 || held.Next == nil || held.Next.ID != second.ID {
+		e.Errorf("%d ahead, next %+v; want %s next", held.Ahead, held.Next, second.ID)
+	}
+	b.giveUp(second)
+	c.grant(third)
+}
+
+// Wherever it is in line, and no other.
+func noticeWakes(e *env) {
+	a, b, c := e.trio()
+	a.grant(a.request())
+	second, third := b.queue(), c.queue()
+	first, last := b.wait(b.held(second)), c.wait(c.held(third))
+	a.ask(third.ID, a.notice(backends.Break))
+	last.returns()
+	first.sleepsOn("the notice was for the one behind")
+	a.ask(second.ID, a.notice(backends.Supersede))
+	first.returns()
+}
+
+// Who is asked to go while its turn comes hears of it, before the grant or after it;
+// one that is superseded isn't granted the key.
+func noticeRacesGrant(e *env) {
+	a, b, _ := e.trio()
+	for round := range 12 {
+		kind := []backends.NoticeKind{backends.Break, backends.Supersede}[round%2]
+		notice := a.notice(kind)
+		holder, req := a.grant(a.request()), b.queue()
+		b.held(req)
+		a.release(holder)
+		var lease backends.Lease
+		var acquired, asked error
+		var all sync.WaitGroup
+		all.Go(func() { lease, acquired = b.Acquire(e.Context(), req) })
+		all.Go(func() { asked = a.Ask(e.Context(), e.key, req.ID, notice) })
+		all.Wait()
+		switch {
+		case acquired == nil && kind == backends.Supersede:
+			e.is(asked, backends.ErrNotFound, "Ask to supersede a holder")
+		case acquired == nil:
+			e.is(asked, nil, "Ask")
+			if got := b.renew(lease).Notice; got != notice {
+				e.Errorf("the new holder got the notice %+v, want %+v", got, notice)
+			}
+		default:
+			e.is(asked, nil, "Ask")
+			if got := b.held(req).Notice; got != notice {
+				e.Errorf("the waiter got the notice %+v, want %+v", got, notice)
+			}
+		}
+		b.giveUp(req)
+	}
+}
+
+// supersedeIsLate must fail, and leave nothing.
+func (c client) supersedeIsLate(id string) {
+	c.e.Helper()
+	notice := c.notice(backends.Supersede)
+	for _, notice.Force = range []bool{false, true} {
+		c.e.is(c.Ask(c.e.Context(), c.e.key, id, notice), backends.ErrNotFound, "Ask")
+	}
+	if claim := c.inLine(id); claim == nil || claim.Notice != (backends.Notice{}) {
+		c.e.Errorf("shown as %+v, want no notice", claim)
+	}
+}
+
+func supersedeHolder(e *env) {
+	a, b, _ := e.trio()
+	lease := a.grant(a.request())
+	b.held(b.queue())
+	b.supersedeIsLate(lease.ID)
+	if got := a.renew(lease).Notice; got != (backends.Notice{}) {
+		e.Errorf("the holder got the notice %+v", got)
+	}
+}
+
+func supersedeCooling(e *env) {
+	a, b, _ := e.trio()
+	lease := a.grant(a.cools(e.long, e.long))
+	a.release(lease)
+	b.supersedeIsLate(lease.ID)
+}
+
 func noticeForOne(e *env) {
 	a, b, c := e.trio()
 	lease := a.grant(a.request())
@@ -66,35 +165,6 @@ func noticeForOne(e *env) {
 	if got := a.renew(lease).Notice; got != (backends.Notice{}) {
 		e.Errorf("the holder got the waiter's notice %+v", got)
 	}
-}
-
-func forceRemoves(e *env) {
-	a, b, _ := e.trio()
-	lease := a.grant(a.request())
-	b.removes(lease)
-	next := b.grant(b.request())
-	a.renewIsLost(lease)
-	a.releaseIsLost(e.key, lease.ID)
-	b.renew(next)
-}
-
-// What an operator removed doesn't come back by asking again.
-func forceForbids(e *env) {
-	a, b, _ := e.trio()
-	req := a.request()
-	b.removes(a.grant(req))
-	a.acquireIs(backends.ErrLost, req)
-}
-
-func forcePlace(e *env) {
-	a, b, c := e.trio()
-	lease := a.grant(a.request())
-	second, third := b.queue(), c.queue()
-	b.held(second)
-	c.held(third)
-	a.removes(backends.Lease{ID: second.ID})
-	a.release(lease)
-	c.grant(third)
 }
 
 func askUnknown(e *env) {
@@ -113,5 +183,8 @@ func askAfterEnd(e *env) {
 	a, b, _ := e.trio()
 	lease := a.grant(a.brief())
 	b.untilGone(lease.ID)
-	e.is(b.Ask(e.Context(), e.key, lease.ID, b.notice(backends.Break)), backends.ErrNotFound, "Ask")
+	notice := b.notice(backends.Break)
+	for _, notice.Force = range []bool{false, true} {
+		e.is(b.Ask(e.Context(), e.key, lease.ID, notice), backends.ErrNotFound, "Ask")
+	}
 }

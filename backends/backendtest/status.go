@@ -12,6 +12,7 @@ var statusProperties = []property{
 	{name: "FailureKeepsTheLastSuccess", test: failureKeeps},
 	{name: "ReleaseWithoutOutcomeRecordsNothing", test: zeroOutcome},
 	{name: "LostReleaseRecordsNothing", test: lostRecordsNothing},
+	{name: "RunSaysWhoAskedForTheKey", test: runSaysWhoAsked},
 }
 
 func unusedKey(e *env) {
@@ -79,7 +80,10 @@ func (e *env) isRun(name string, run *backends.Run, c client, lease backends.Lea
 		e.Errorf("%s is missing", name)
 		return
 	}
-	want := backends.Run{Owner: c.owner, Token: lease.Token, Start: run.Start, End: run.End, Class: outcome.Class, Exit: outcome.Exit}
+	want := backends.Run{
+		Owner: c.owner, Token: lease.Token, Start: run.Start, End: run.End,
+		Class: outcome.Class, Exit: outcome.Exit, Notice: outcome.Notice,
+	}
 	if *run != want {
 		e.Errorf("%s is %+v, want %+v", name, *run, want)
 	}
@@ -123,4 +127,20 @@ func lostRecordsNothing(e *env) {
 	first.Release(e.Context(), e.key, lease.ID, succeeded)
 	first.Release(e.Context(), e.key, backends.NewID(), succeeded)
 	e.isRun("last run", first.status().Last, first, lease, failed)
+}
+
+// A run that had time to succeed though it was asked to stop is the last success too.
+func runSaysWhoAsked(e *env) {
+	a, b, _ := e.trio()
+	lease := a.grant(a.request())
+	b.ask(lease.ID, b.notice(backends.Break))
+	outcome := succeeded
+	outcome.Notice = a.renew(lease).Notice
+	a.releaseWith(lease, outcome)
+	s := b.status()
+	e.isRun("last run", s.Last, a, lease, outcome)
+	e.isRun("last success", s.LastSuccess, a, lease, outcome)
+	if outcome.Notice != b.notice(backends.Break) {
+		e.Errorf("notice %+v", outcome.Notice)
+	}
 }

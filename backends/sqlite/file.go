@@ -95,9 +95,21 @@ func prepare(path string, standard bool) error {
 	return backends.Refuse(elsewhere, "the database can't be made: %w", err)
 }
 
-// checkFile refuses a file that isn't ours to trust. SQLite names the log after
-// the path, so a second name of the file would have a second log.
+// checkFile refuses a file that isn't ours to trust, or to write.
 func checkFile(path string) error {
+	if err := checkKind(path); err != nil {
+		return err
+	}
+	var st syscall.Stat_t
+	if err := syscall.Stat(path, &st); err == nil && int(st.Uid) != os.Geteuid() && st.Uid != 0 && st.Mode&0o020 == 0 {
+		return notOurs(path, st.Uid)
+	}
+	return readWrite(path)
+}
+
+// checkKind refuses a file that nobody could trust. SQLite names the log after
+// the path, so a second name of the file would have a second log.
+func checkKind(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return backends.Refuse("", "%s is a symbolic link to a file that doesn't exist", path)
@@ -117,10 +129,8 @@ func checkFile(path string) error {
 		return backends.Refuse("", "%s has %d names (hard links), and each would be a lock of its own", path, st.Nlink)
 	case info.Mode().Perm()&0o002 != 0:
 		return backends.Refuse("chmod o-w "+path, "everybody may write %s, and so break its locks", path)
-	case int(st.Uid) != os.Geteuid() && st.Uid != 0 && info.Mode().Perm()&0o020 == 0:
-		return notOurs(path, st.Uid)
 	}
-	return readWrite(path)
+	return nil
 }
 
 // readWrite refuses a file that we may not read and write, by name of its owner.

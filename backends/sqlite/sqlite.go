@@ -29,10 +29,17 @@ type Store struct {
 var _ interface {
 	backends.Backend
 	backends.Waiter
+	backends.Watcher
+	backends.Ledger
 } = (*Store)(nil)
 
 // Open opens the database at u, and makes it where there is none.
 func Open(ctx context.Context, u *backends.URL) (backends.Backend, error) {
+	return opened(ctx, u, (*Store).open)
+}
+
+// opened is the store at u, which open has connected.
+func opened(ctx context.Context, u *backends.URL, open func(s *Store, ctx context.Context, standard bool) error) (backends.Backend, error) {
 	path, standard, err := locate(u)
 	if err != nil {
 		return nil, err
@@ -50,7 +57,9 @@ func Open(ctx context.Context, u *backends.URL) (backends.Backend, error) {
 		wall: func() int64 { return time.Now().UnixMicro() },
 		bell: sync.OnceValues(func() (*bell, error) { return openBell(real(path)) }),
 	}
-	if err := s.open(ctx, standard); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := open(s, ctx, standard); err != nil {
 		return nil, s.classify(err)
 	}
 	return s, nil
@@ -58,8 +67,6 @@ func Open(ctx context.Context, u *backends.URL) (backends.Backend, error) {
 
 // open prepares the file and connects.
 func (s *Store) open(ctx context.Context, standard bool) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
 	if err := prepare(s.path, standard); err != nil {
 		return err
 	}
@@ -109,8 +116,11 @@ func (s *Store) Close() error { return nil }
 // open it after a pause has little of it to read.
 const onConnect = `PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 400`
 
-func connector(path string) *link {
-	u, _ := backends.ParseURL("file:?mode=rw&_busy_timeout=0")
+func connector(path string) *link { return connectorTo(path, "rw") }
+
+// connectorTo is a connector for reading and writing, rw, or for reading alone, ro.
+func connectorTo(path, mode string) *link {
+	u, _ := backends.ParseURL("file:?_busy_timeout=0&mode=" + mode)
 	u.Path = path
 	return &link{dsn: u.String()}
 }

@@ -1,0 +1,145 @@
+package backendtest
+
+import (
+	"slices"
+
+	"flockd/backends"
+)
+
+var sharedProperties = []property{
+	{name: "SharedHoldTogether", needs: SharedHolds, test: sharedTogether},
+	{name: "SharedExcludeExclusive", needs: SharedHolds, test: sharedExclude},
+	{name: "ExclusiveExcludesShared", needs: SharedHolds, test: excludesShared},
+	{name: "WaitingExclusiveStopsLaterShared", needs: SharedHolds, test: notStarved},
+	{name: "SharedBehindAnExclusiveStartTogether", needs: SharedHolds, test: startTogether},
+	{name: "TokensGrowInTheOrderOfGrants", needs: SharedHolds, test: growInOrder},
+	{name: "AllSharedHoldersAreNamed", needs: SharedHolds, test: allNamed},
+	{name: "DeadExclusiveStopsNoLaterShared", needs: SharedHolds, test: deadExclusive},
+	{name: "MixedLineIsToldAsItIs", needs: SharedHolds, test: mixedLine},
+	{name: "SharedFitsBesideACoolingShared", needs: SharedHolds | MinHolds, test: besideCooling},
+}
+
+func (c client) shared() backends.Request { return c.mode(backends.Shared, 0) }
+
+func sharedTogether(e *env) {
+	a, b, c := e.trio()
+	first, second, third := a.grant(a.shared()), b.grant(b.shared()), c.grant(c.shared())
+	e.above(second.Token, first.Token)
+	e.above(third.Token, second.Token)
+	a.release(first)
+	c.renew(third)
+}
+
+func sharedExclude(e *env) {
+	a, b, c := e.trio()
+	first, second := a.grant(a.shared()), b.grant(b.shared())
+	req := c.queue()
+	c.held(req)
+	a.release(first)
+	c.held(req)
+	b.release(second)
+	c.grant(req)
+}
+
+func excludesShared(e *env) {
+	a, b, _ := e.trio()
+	lease := a.grant(a.request())
+	req := b.shared()
+	b.held(req)
+	a.release(lease)
+	b.grant(req)
+}
+
+func notStarved(e *env) {
+	a, b, c := e.trio()
+	lease := a.grant(a.shared())
+	exclusive, later := b.queue(), c.shared()
+	b.held(exclusive)
+	c.held(later)
+	a.release(lease)
+	c.held(later)
+	b.grant(exclusive)
+}
+
+// The second need not wait until the first has taken its turn.
+func startTogether(e *env) {
+	a, b, c := e.trio()
+	lease := a.grant(a.request())
+	first, second := b.shared(), c.shared()
+	b.held(first)
+	c.held(second)
+	a.release(lease)
+	c.grant(second)
+	b.grant(first)
+}
+
+// The second in line takes its turn before the first.
+func growInOrder(e *env) {
+	a, b, c := e.trio()
+	lease := a.grant(a.request())
+	first, second := b.shared(), c.shared()
+	b.held(first)
+	c.held(second)
+	a.release(lease)
+	earlier := c.grant(second)
+	later := b.grant(first)
+	e.above(earlier.Token, lease.Token)
+	e.above(later.Token, earlier.Token)
+}
+
+func allNamed(e *env) {
+	a, b, c := e.trio()
+	want := []backends.Request{a.shared(), b.shared(), c.shared()}
+	for i, holder := range []client{a, b, c} {
+		holder.grant(want[i])
+	}
+	for _, req := range []backends.Request{a.queue(), a.shared()} {
+		held := a.held(req)
+		named := func(claim backends.Claim, req backends.Request) bool { return claim.ID == req.ID }
+		if !slices.EqualFunc(held.Holders, want, named) || held.Next != nil {
+			e.Errorf("holders %+v, next %+v; want %+v", held.Holders, held.Next, want)
+		}
+	}
+}
+
+// Neither one that waits behind it, nor one that comes.
+func deadExclusive(e *env) {
+	a, b, c := e.trio()
+	d := e.client()
+	lease := a.grant(a.request())
+	first, dead, behind := b.shared(), c.queue(), d.shared()
+	dead.Place = e.h.TTL
+	b.held(first)
+	c.held(dead)
+	d.held(behind)
+	a.release(lease)
+	b.grant(first)
+	e.ended(dead.Place)
+	d.grant(behind)
+	c.grant(c.shared())
+}
+
+func mixedLine(e *env) {
+	a, b, c := e.trio()
+	line := []backends.Request{a.shared(), b.shared(), c.queue(), a.shared(), b.shared(), c.queue()}
+	a.grant(line[0])
+	b.grant(line[1])
+	for i, req := range line[2:] {
+		if held := a.held(req); held.Ahead != i || held.Waiters != i {
+			e.Errorf("%d ahead of %d, want %d of %d", held.Ahead, held.Waiters, i, i)
+		}
+	}
+	a.lineIs(line...)
+	if held := a.held(line[3]); held.Ahead != 1 || held.Waiters != 3 {
+		e.Errorf("the second has %d ahead of %d, want 1 of 3", held.Ahead, held.Waiters)
+	}
+}
+
+func besideCooling(e *env) {
+	a, b, c := e.trio()
+	req := a.shared()
+	req.MinHold = e.long
+	a.release(a.grant(req))
+	b.grant(b.shared())
+	c.held(c.request())
+}
