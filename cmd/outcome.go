@@ -41,7 +41,7 @@ func (r *lockedRun) whySkipped(res runner.Result) string {
 	case res.Held == nil:
 		return fmt.Sprintf("the store %s is unavailable: %s", r.backend, r.whyNot(res.Err))
 	case res.Held.Notice != backends.Notice{}:
-		return noticeText(res.Held.Notice)
+		return whyLeft(res.Held.Notice)
 	}
 	text := heldText(res.Held, r.wish())
 	if slices.ContainsFunc(res.Held.Holders, r.encloses) {
@@ -58,8 +58,8 @@ func (r *lockedRun) whySkipped(res runner.Result) string {
 	return text
 }
 
-// noticeText says who made a run leave the line, and why.
-func noticeText(n backends.Notice) string {
+// whyLeft says who made a run leave the line, and why.
+func whyLeft(n backends.Notice) string {
 	text := "asked to leave the line by "
 	if n.Kind == backends.Supersede {
 		text = "superseded by "

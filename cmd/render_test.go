@@ -55,7 +55,7 @@ func TestSkipLine(t *testing.T) {
 		{&backends.HeldError{}, "taken"},
 	} {
 		c.held.AsOf = asOf
-		if got := heldText(c.held, wish{}); got != c.want {
+		if got := heldText(c.held, onlooker); got != c.want {
 			t.Errorf("\n got %s\nwant %s", got, c.want)
 		}
 	}

@@ -6,20 +6,20 @@ import (
 	"flockd/backends"
 )
 
-// wish is how a run wants a key. The zero wish wants it alone.
+// wish is how a run wants a key.
 type wish struct {
 	mode  backends.Mode
 	slots int
 }
 
-func (o *runOptions) wish() wish { return wish{o.mode, o.slots} }
+// onlooker is the wish of whoever only wants to know.
+var onlooker = wish{}
 
-// alone reports whether nobody may hold the key beside it.
-func (w wish) alone() bool { return w.mode == "" || w.mode == backends.Exclusive }
+func (o *runOptions) wish() wish { return wish{o.mode, o.slots} }
 
 // like reports whether c may hold the key beside it.
 func (w wish) like(c *backends.Claim) bool {
-	return !w.alone() && c.Mode == w.mode && c.Slots == w.slots
+	return w.mode != backends.Exclusive && c.Mode == w.mode && c.Slots == w.slots
 }
 
 // heldAs is how those who hold, of whom c is one, have the key: "held" where both sides
@@ -32,7 +32,7 @@ func (w wish) heldAs(c *backends.Claim, holders int) string {
 		return fmt.Sprintf("%d of %d slots held", holders, c.Slots)
 	case c.Mode == backends.Slots:
 		return fmt.Sprintf("held in slots of %d", c.Slots)
-	case !w.alone():
+	case w.mode == backends.Shared, w.mode == backends.Slots:
 		return "held exclusively"
 	}
 	return "held"
@@ -43,7 +43,7 @@ func (w wish) heldAs(c *backends.Claim, holders int) string {
 func (w wish) unlike(held *backends.HeldError) string {
 	c := foremost(held)
 	switch {
-	case c == nil || len(held.Holders) == 0:
+	case c == nil, len(held.Holders) == 0, w == onlooker:
 		return ""
 	case w.like(c) && (w.mode == backends.Shared || len(held.Holders) < w.slots):
 		return "others are in line in front of this run"

@@ -22,30 +22,33 @@ func has(mode backends.Mode, slots int, state backends.State) backends.Claim {
 func TestSkipLineOfEachFamily(t *testing.T) {
 	inZone(t)
 	const who = " by root@web2 (pid 4711, report.sh)"
-	alone, shared, slot := has(backends.Exclusive, 0, backends.Holding), has(backends.Shared, 0, backends.Holding), has(backends.Slots, 3, backends.Holding)
+	exclusive, shared, slot := has(backends.Exclusive, 0, backends.Holding), has(backends.Shared, 0, backends.Holding), has(backends.Slots, 3, backends.Holding)
 	cooling := has(backends.Shared, 0, backends.Cooling)
 	cooling.Expires = time.Time{}
 	next := has(backends.Shared, 0, backends.Waiting)
 	next.Asked = time.Time{}
-	sharing, three, five := wish{mode: backends.Shared}, wish{backends.Slots, 3}, wish{backends.Slots, 5}
+	alone, sharing, three, five := wish{mode: backends.Exclusive}, wish{mode: backends.Shared}, wish{backends.Slots, 3}, wish{backends.Slots, 5}
 	for _, c := range []struct {
 		wish    wish
 		holders []backends.Claim
 		want    string
 	}{
-		{wish{mode: backends.Exclusive}, []backends.Claim{alone}, "held" + who},
-		{wish{}, []backends.Claim{shared, shared, shared, shared}, "held shared" + who + " and 3 more; this run wants it alone"},
-		{wish{}, []backends.Claim{slot}, "held in slots of 3" + who + "; this run wants it alone"},
-		{sharing, []backends.Claim{alone}, "held exclusively" + who},
+		{alone, []backends.Claim{exclusive}, "held" + who},
+		{alone, []backends.Claim{shared, shared, shared, shared}, "held shared" + who + " and 3 more; this run wants it alone"},
+		{alone, []backends.Claim{slot}, "held in slots of 3" + who + "; this run wants it alone"},
+		{sharing, []backends.Claim{exclusive}, "held exclusively" + who},
 		{sharing, []backends.Claim{shared, shared}, "held shared" + who + " and 1 more; others are in line in front of this run"},
 		{sharing, []backends.Claim{slot}, "held in slots of 3" + who + "; this run wants to share it"},
-		{three, []backends.Claim{alone}, "held exclusively" + who},
+		{three, []backends.Claim{exclusive}, "held exclusively" + who},
 		{three, []backends.Claim{shared}, "held shared" + who + "; this run wants slots of 3"},
 		{three, []backends.Claim{slot, slot, slot}, "3 of 3 slots held" + who + " and 2 more"},
 		{three, []backends.Claim{slot, slot}, "2 of 3 slots held" + who + " and 1 more; others are in line in front of this run"},
 		{five, []backends.Claim{slot}, "held in slots of 3" + who + "; this run wants slots of 5"},
-		{wish{}, []backends.Claim{cooling, shared}, "held shared" + who + " and 1 more; this run wants it alone"},
+		{alone, []backends.Claim{cooling, shared}, "held shared" + who + " and 1 more; this run wants it alone"},
 		{sharing, []backends.Claim{has(backends.Exclusive, 0, backends.Cooling)}, "cooling for another 1m, until 2026-11-29 04:01:02 +0800, after root@web2 (pid 4711, report.sh)"},
+		{onlooker, []backends.Claim{exclusive}, "held" + who},
+		{onlooker, []backends.Claim{shared, shared}, "held shared" + who + " and 1 more"},
+		{onlooker, []backends.Claim{slot}, "held in slots of 3" + who},
 		{sharing, nil, "nobody holds it, next in line is root@web2 (pid 4711, report.sh)"},
 	} {
 		held := &backends.HeldError{AsOf: asOf, Holders: c.holders}
@@ -87,7 +90,7 @@ func TestReportsOfTheLine(t *testing.T) {
 			"flockd: nightly has succeeded as 2026-11-29 (token 42), unrecorded: read-only; the next run will not know of it\n"},
 		{runOptions{}, runner.Result{Class: runner.Lost, Lease: won, Unrecorded: true, Exit: runner.Exit{Ended: asOf}, Err: broken},
 			"flockd: lost the lock on nightly (token 42): broken by root@web2: stuck[2J; the command exited with 0, unrecorded: the next run will not know of it\n"},
-		{runOptions{chain: []string{"outer"}}, runner.Result{Class: runner.Nested, Held: &backends.HeldError{AsOf: asOf, Holders: []backends.Claim{inner, outer}}},
+		{runOptions{chain: []string{"outer"}, mode: backends.Exclusive}, runner.Result{Class: runner.Nested, Held: &backends.HeldError{AsOf: asOf, Holders: []backends.Claim{inner, outer}}},
 			"flockd: nightly is held shared by root@web2 (pid 1, report.sh); this run wants it alone, which encloses this one: the wait would never end\n" +
 				"flockd: hint: leave the inner flockd run out, or give it another key\n"},
 	} {
