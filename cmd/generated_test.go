@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
-var update = flag.Bool("update", false, "write man/ and completions/ anew")
+var update = flag.Bool("update", false, "write man/, completions/ and testdata/ anew")
 
 // TestGenerated holds the man pages and completions to the commands.
 func TestGenerated(t *testing.T) {
@@ -40,7 +42,7 @@ func generate(t *testing.T) map[string]string {
 	root := (&app{}).newRoot()
 	root.InitDefaultHelpCmd()
 	files := map[string]string{"man/flockd.1": commandPage(root), "man/flockd.conf.5": configPage()}
-	for _, cmd := range root.Commands() {
+	for _, cmd := range commandsOf(root) {
 		if cmd.IsAvailableCommand() && cmd.Name() != "help" {
 			if _, ok := manuals[pageName(cmd)]; !ok {
 				t.Errorf("manuals lacks %s", pageName(cmd))
@@ -54,6 +56,14 @@ func generate(t *testing.T) map[string]string {
 	return files
 }
 
+// commandsOf are the commands below parent, at any depth.
+func commandsOf(parent *cobra.Command) (cmds []*cobra.Command) {
+	for _, cmd := range parent.Commands() {
+		cmds = append(append(cmds, cmd), commandsOf(cmd)...)
+	}
+	return cmds
+}
+
 func script(t *testing.T, write func(*bytes.Buffer) error) string {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
@@ -65,7 +75,7 @@ func script(t *testing.T, write func(*bytes.Buffer) error) string {
 // TestEveryFlagIsExplained finds flags without a group or a word.
 func TestEveryFlagIsExplained(t *testing.T) {
 	root := (&app{}).newRoot()
-	for _, cmd := range append(root.Commands(), root) {
+	for _, cmd := range append(commandsOf(root), root) {
 		for group, flags := range flagsByGroup(cmd) {
 			for _, f := range flags {
 				if f.Usage == "" || !slices.Contains(flagGroups, group) {

@@ -17,7 +17,8 @@ var exitCodes = [][2]string{
 	{"N", "the command's own exit code"},
 	{"128+N", "signal N ended the command, or came while flockd stood in line"},
 	{"75", "skipped: the key is taken or cooling"},
-	{"79", "lost: the lease was lost while the command ran"},
+	{"0", "done: with --once, this run has succeeded before; nothing ran"},
+	{"79", "lost: the lease was lost, or the success of a --once run not recorded"},
 	{"69", "unavailable: the store could not be reached or refused; nothing ran"},
 	{"124", "max-runtime: the command was stopped by --max-runtime"},
 	{"126, 127", "the command can't be executed, was not found"},
@@ -55,9 +56,9 @@ func helpText(cmd *cobra.Command) string {
 		writeCommands(&b, cmd)
 	}
 	writeFlags(&b, cmd)
-	if cmd.Name() == "run" {
+	if codes := exitTables[pageName(cmd)]; len(codes) > 0 {
 		b.WriteString("\nExit codes:\n")
-		for _, c := range exitCodes {
+		for _, c := range codes {
 			fmt.Fprintf(&b, "  %-9s %s\n", c[0], c[1])
 		}
 	}
@@ -70,7 +71,7 @@ func helpText(cmd *cobra.Command) string {
 
 func seeAlso(cmd *cobra.Command) string {
 	if cmd.HasAvailableSubCommands() {
-		return "flockd COMMAND --help says more about a command, flockd man prints the manual."
+		return cmd.CommandPath() + " COMMAND --help says more about a command, flockd man prints the manual."
 	}
 	return "The manual: flockd man " + pageName(cmd) + " | man -l -"
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flockd/backends"
+	"flockd/backends/all"
 	"flockd/runner"
 	"flockd/runner/signals"
 )
@@ -25,7 +27,8 @@ type app struct {
 
 	unwritten error // why the help couldn't be written, which cobra doesn't ask for
 	print     *printer
-	run       func(context.Context, *runOptions) error // what a run does, once its flags are understood
+	run       func(context.Context, *runOptions) error                       // what a run does, once its flags are understood
+	find      func(context.Context, *backends.URL) (backends.Backend, error) // opens a store that the other commands ask
 }
 
 // Main runs the command that the arguments name, with files holding the man
@@ -40,7 +43,7 @@ func Main(streams Streams, files fs.FS) (code int) {
 	}
 	a := &app{Streams: streams, files: files, lines: newLines(streams.Stderr)}
 	a.print = newPrinter(a.lines, false, false, false)
-	a.run = a.runLocked
+	a.run, a.find = a.runLocked, all.Find
 	defer a.lines.flush()
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -57,6 +60,7 @@ func Main(streams Streams, files fs.FS) (code int) {
 // end reports an error that hasn't been, and turns it into the exit code.
 func (a *app) end(err error) int {
 	var e *ended
+	var code exited
 	switch {
 	case err == nil:
 		return 0
@@ -66,9 +70,20 @@ func (a *app) end(err error) int {
 			signals.DieOf(e.signal())
 		}
 		return e.code()
+	case errors.As(err, &code):
+		return int(code)
+	case isClosedPipe(err):
+		return 128 + int(syscall.SIGPIPE)
 	}
 	a.print.fail(err)
 	return exitCode(resultOf(err), nil)
+}
+
+// isClosedPipe reports whether the reader of our output has gone away. Where SIGPIPE isn't
+// ignored it ends us before anybody asks.
+func isClosedPipe(err error) bool {
+	var f *failure
+	return errors.Is(err, syscall.EPIPE) && !errors.As(err, &f)
 }
 
 func (a *app) newRoot() *cobra.Command {
@@ -96,18 +111,19 @@ func (a *app) newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { _, a.unwritten = fmt.Fprint(a.Stdout, helpText(cmd)) })
 	root.SetHelpCommand(a.newHelp(root))
-	root.AddCommand(a.newRun(), a.newConfig(), a.newVersion(), a.newCompletion(), a.newMan())
+	root.AddCommand(a.newRun(), a.newStatus(), a.newList(), a.newBreak(), a.newOnce(), a.newConfig(), a.newVersion(), a.newCompletion(), a.newMan())
 	return root
 }
 
-// noCommand is the usage error for a command that isn't there.
-func noCommand(root *cobra.Command, args []string) error {
+// noCommand is the usage error for a command of parent's that isn't there.
+func noCommand(parent *cobra.Command, args []string) error {
+	path := parent.CommandPath()
+	hint := "see " + path + " --help"
 	if len(args) == 0 {
-		return usage("see flockd --help", "no command is given")
+		return usage(hint, "no command is given")
 	}
-	hint := "see flockd --help"
-	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = "did you mean flockd " + strings.Join(near, ", flockd ") + "?"
+	if near := parent.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean " + path + " " + strings.Join(near, ", "+path+" ") + "?"
 	}
 	return usage(hint, "there is no command %s", shortened(args[0]))
 }

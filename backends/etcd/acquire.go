@@ -21,9 +21,6 @@ func (s *Store) Acquire(ctx context.Context, req backends.Request) (backends.Lea
 	if err := req.Check(); err != nil {
 		return backends.Lease{}, s.failed("acquire", req.Key, err)
 	}
-	if req.Mode != backends.Exclusive || req.Once != nil {
-		return backends.Lease{}, backends.Refuse("", "etcd: no shared or slot holds and no once yet")
-	}
 	if !isID(req.ID) {
 		return backends.Lease{}, backends.Refuse("", "etcd: an ID is 32 hexadecimal digits, not %q", req.ID)
 	}
@@ -62,7 +59,7 @@ type attempt struct {
 
 // isAnswer reports whether err is final, and the caller takes it that it has no claim.
 func isAnswer(err error) bool {
-	return errors.Is(err, backends.ErrHeld) || errors.Is(err, backends.ErrRefused) || errors.Is(err, backends.ErrLost)
+	return errors.Is(err, backends.ErrHeld) || errors.Is(err, backends.ErrDone) || errors.Is(err, backends.ErrRefused) || errors.Is(err, backends.ErrLost)
 }
 
 // disown revokes the leases of an attempt, before the answer that is given to the caller.
@@ -87,7 +84,7 @@ func (a *asking) run(ctx context.Context) (backends.Lease, error) {
 	lease, v, err := a.hurry(ctx)
 	for {
 		if errors.Is(err, errMoved) {
-			v, err = a.s.look(ctx, a.l, a.Key, a.ID)
+			v, err = a.look(ctx)
 		}
 		if err == nil && v != nil {
 			lease, err = a.act(ctx, v)
@@ -108,20 +105,23 @@ func (a *asking) hurry(ctx context.Context) (backends.Lease, *view, error) {
 		return none, nil, errMoved
 	}
 	a.s.memory.note(a.ID, func(k *known) { k.woken = false })
-	if k.claim == nil || k.claim.State != backends.Waiting || a.MinHold > 0 || !a.prepared(k) {
-		return none, nil, errMoved
+	if k.claim == nil || !k.claim.mayHold() || a.MinHold > 0 || a.Mode == backends.Slots || !a.prepared(k) {
+		return none, nil, errMoved // a slot must be looked for
 	}
 	t := a.s.termOf(a.ID, forHold, a.TTL)
-	r := k.claim.promoted(t)
-	alone := clientv3.Compare(clientv3.CreateRevision(a.n.line).WithPrefix(), ">", k.claim.create-1)
-	conds := append(a.conds(k.claim), alone)
+	r := a.promoted(k.claim.record, t, nil)
+	alone := a.inTheWay().created(">", k.claim.create-1)
+	conds := append(a.conds(r, k.claim, nil), alone)
 	meanwhile := a.keeping(ctx, t) // beside the grant: the hold lasts if both succeed
-	resp, err := a.l.txn(ctx, conds, []clientv3.Op{a.put(r, t)}, a.n.looks(a.ID))
+	resp, err := a.l.txn(ctx, conds, a.puts(r, k.claim, t), a.looks(k.claim))
 	if err != nil {
 		return none, nil, movedIfEnded(err)
 	}
 	if !resp.Succeeded {
-		v, err := a.n.view(a.Key, resp.Header.Revision, resp.Responses)
+		v, err := a.view(resp.Header.Revision, resp.Responses)
+		if err == nil && !v.mine.samePlace(k.claim) {
+			err = errMoved
+		}
 		return none, v, err
 	}
 	c := a.holds(r, k.claim, t, resp.Header.Revision)
@@ -148,49 +148,57 @@ func (a *asking) keeping(ctx context.Context, t term) <-chan kept {
 
 func (a *asking) act(ctx context.Context, v *view) (backends.Lease, error) {
 	var none backends.Lease
+	fits := v.fits(a.Mode, a.Slots)
 	switch {
 	case v.ended, v.mine == nil && v.cools(a.ID):
 		return none, backends.ErrLost
 	case v.mine != nil && v.mine.State == backends.Holding:
 		return a.extend(ctx, v.mine)
-	case v.mine == nil && v.free():
-		return a.hold(ctx, a.record(), nil)
+	case v.done != nil:
+		return none, a.leave(ctx, v)
+	case v.mine == nil && fits:
+		return a.hold(ctx, v)
 	case v.mine == nil && a.Place == 0:
-		return none, v.held(a.n, a.ID)
+		return none, a.held(v)
 	case v.mine == nil:
 		var err error
-		if v, err = a.join(ctx); err != nil {
+		if v, err = a.join(ctx, v.rev); err != nil {
 			return none, err
 		}
-	case v.place(a.ID) > 0 || len(v.cooling()) > 0:
+	case !fits || !v.mine.mayHold():
 		if err := a.stay(ctx, v.mine); err != nil {
 			return none, err
 		}
 	}
-	if v.place(a.ID) > 0 || len(v.cooling()) > 0 {
-		return none, v.held(a.n, a.ID)
+	if !v.mine.mayHold() || !v.fits(a.Mode, a.Slots) {
+		return none, a.held(v)
 	}
-	return a.hold(ctx, v.mine.record, v.mine)
+	return a.hold(ctx, v)
 }
+
+// name is the key of the claim.
+func (a *asking) name() string { return a.n.line + nameOf(a.Mode, a.Slots, a.ID) }
 
 // record is the claim of a newcomer, which waits until it is promoted.
 func (a *asking) record() record {
 	return record{V: backends.RecordVersion, State: backends.Waiting, Mode: a.Mode, Slots: a.Slots, Owner: a.Owner, Asked: time.Now()}
 }
 
-// lease is the answer to a grant of ttl.
-func (a *asking) lease(token backends.Token, granted time.Time, ttl time.Duration) backends.Lease {
-	return backends.Lease{Key: a.Key, ID: a.ID, Token: token, Mode: a.Mode, TTL: ttl, Granted: granted}
+// lease is the answer to the grant of c for ttl.
+func (a *asking) lease(c *claim, ttl time.Duration) backends.Lease {
+	return backends.Lease{
+		Key: a.Key, ID: a.ID, Token: c.token, Mode: a.Mode, Slot: c.Slot, TTL: ttl, Granted: c.Granted, Run: c.Run, Keep: c.keep(),
+	}
 }
 
 // extend makes a hold that asks again last its TTL from now.
 func (a *asking) extend(ctx context.Context, mine *claim) (backends.Lease, error) {
-	now, ttl, err := a.s.prove(ctx, a.l, a.Key, a.ID, mine.token(), a.TTL)
-	if err == nil && now.Notice != (backends.Notice{}) {
-		a.s.memory.heard(a.ID, 0) // a lease doesn't tell of it
-	}
+	now, ttl, err := a.s.prove(ctx, a.l, a.n, backends.Lease{ID: a.ID, Mode: a.Mode, Slot: mine.Slot, TTL: a.TTL})
 	if errors.Is(err, backends.ErrLost) {
 		return backends.Lease{}, errMoved
+	}
+	if err == nil && now.Notice != (backends.Notice{}) {
+		a.s.memory.heard(a.ID, 0) // a lease doesn't tell of it
 	}
 	if err == nil && a.MinHold > 0 { // the answer to the grant was lost, and with it what is done after it
 		_, err = a.l.keepAlive(ctx, a.cooling().id)
@@ -198,7 +206,10 @@ func (a *asking) extend(ctx context.Context, mine *claim) (backends.Lease, error
 			err = nil // it is over
 		}
 	}
-	return a.lease(mine.token(), mine.Granted, ttl), err
+	if err != nil {
+		return backends.Lease{}, err
+	}
+	return a.lease(now, ttl), nil
 }
 
 // movedIfEnded is errMoved for a lease that ended meanwhile, and its claim with it.

@@ -3,7 +3,9 @@ package etcd
 import (
 	"context"
 	"errors"
+	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"flockd/backends"
@@ -14,7 +16,7 @@ func (s *Store) Ask(ctx context.Context, key, id string, notice backends.Notice)
 	if !isID(id) {
 		return s.failed("ask", key, backends.ErrNotFound)
 	}
-	t := telling{n: s.names(key), id: id, notice: notice, sign: backends.NewID()}
+	t := telling{s: s, n: s.names(key), id: id, notice: notice, sign: backends.NewID()}
 	err := s.call(ctx, func(ctx context.Context, l *link) error {
 		t.l = l
 		err := errMoved
@@ -31,6 +33,7 @@ func (s *Store) Ask(ctx context.Context, key, id string, notice backends.Notice)
 
 // telling is one Ask.
 type telling struct {
+	s      *Store
 	l      *link
 	n      names
 	id     string
@@ -43,39 +46,26 @@ type telling struct {
 
 // run tells or removes what the ID has: its claim, its MinHold, or both.
 func (t *telling) run(ctx context.Context) error {
-	theirs, err := t.read(ctx)
-	switch {
-	case err != nil:
+	found, err := t.n.trace(ctx, t.l, t.id)
+	if err != nil {
 		return err
-	case t.removed:
+	}
+	if t.removed = t.removed || found.ended != nil && found.ended.Sign == t.sign; t.removed {
 		return t.revoke(ctx)
-	case len(theirs) == 0:
+	}
+	var theirs []*claim
+	for _, c := range []*claim{found.inLine, found.cool} {
+		if c != nil {
+			theirs = append(theirs, c)
+		}
+	}
+	switch {
+	case len(theirs) == 0, t.notice.Kind == backends.Supersede && theirs[0].State != backends.Waiting:
 		return backends.ErrNotFound
 	case t.notice.Force:
 		return t.force(ctx, theirs)
 	}
 	return t.notify(ctx, theirs[0])
-}
-
-// read finds what the ID has, and whether an earlier try of this call has removed it.
-func (t *telling) read(ctx context.Context) (theirs []*claim, err error) {
-	reads := []clientv3.Op{clientv3.OpGet(t.n.line + t.id), clientv3.OpGet(t.n.cool + t.id), clientv3.OpGet(t.n.ended + t.id)}
-	resp, err := t.l.txn(ctx, nil, reads, nil)
-	if err != nil {
-		return nil, err
-	}
-	for _, answer := range resp.Responses[:2] {
-		c, err := decodeFirst(answer)
-		if err != nil {
-			return nil, err
-		}
-		if c != nil {
-			theirs = append(theirs, c)
-		}
-	}
-	ended, err := tombstoneOf(resp.Responses[2])
-	t.removed = t.removed || ended != nil && ended.Sign == t.sign
-	return theirs, err
 }
 
 // notify writes the notice into the claim.
@@ -96,18 +86,25 @@ func (t *telling) force(ctx context.Context, theirs []*claim) error {
 	if _, err := t.l.last(ctx, ended); err != nil {
 		return err
 	}
+	kept := runsTerm(t.s.prefix, time.Now())
 	var conds []clientv3.Cmp
 	then := []clientv3.Op{t.n.bury(t.id, t.sign, ended.id)}
 	t.leases = nil
 	for _, c := range theirs {
 		conds = append(conds, c.unmoved())
-		then = append(then, clientv3.OpDelete(c.key))
+		then = append(then, t.n.deletes(c)...)
+		then = append(then, t.n.runs(c, kept, backends.Outcome{Class: backends.Broken, Notice: t.notice})...)
 		t.leases = append(t.leases, c.lease)
 	}
 	resp, err := t.l.txn(ctx, conds, then, nil)
 	switch {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound): // the runs', or the tombstone's, which the next run tells
+		if _, err := t.l.last(ctx, kept); err != nil {
+			return err
+		}
+		return errMoved
 	case err != nil:
-		return movedIfEnded(err)
+		return err
 	case !resp.Succeeded:
 		return errMoved
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"flockd/backends"
 	"flockd/backends/backendtest/servers"
@@ -54,7 +53,8 @@ func TestGrantThatHungOfOneThatSkipped(t *testing.T) {
 	release(t, around, lease)
 	err = around.call(t.Context(), func(ctx context.Context, l *link) error {
 		late.l = l
-		_, err := l.txn(ctx, late.conds(nil), []clientv3.Op{late.put(late.record().promoted(first), first)}, nil)
+		r := late.promoted(late.record(), first, nil)
+		_, err := l.txn(ctx, late.conds(r, nil, nil), late.puts(r, nil, first), nil)
 		return err
 	})
 	if err == nil {
@@ -79,7 +79,7 @@ func TestLoserLeavesNoLease(t *testing.T) {
 	err := s.call(t.Context(), func(ctx context.Context, l *link) error {
 		a := &asking{Request: req, s: s, l: l, n: s.names(req.Key), made: &made}
 		acquire(t, open(t, url), request(t)) // between the look and the grant
-		_, err := a.hold(ctx, a.record(), nil)
+		_, err := a.hold(ctx, &view{clear: true})
 		return err
 	})
 	if !errors.Is(err, errMoved) || len(made.leases) != 1 || made.open {

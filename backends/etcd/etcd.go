@@ -24,6 +24,7 @@ var _ interface {
 	backends.Backend
 	backends.Waiter
 	backends.Watcher
+	backends.Ledger
 	backends.Cautioner
 } = (*Store)(nil)
 

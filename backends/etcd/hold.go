@@ -15,7 +15,7 @@ import (
 func (s *Store) Renew(ctx context.Context, lease backends.Lease) (backends.Renewal, error) {
 	var renewal backends.Renewal
 	err := s.call(ctx, func(ctx context.Context, l *link) error {
-		mine, ttl, err := s.prove(ctx, l, lease.Key, lease.ID, lease.Token, lease.TTL)
+		mine, ttl, err := s.prove(ctx, l, s.names(lease.Key), lease)
 		if err == nil {
 			renewal = backends.Renewal{TTL: ttl, Notice: mine.Notice}
 		}
@@ -24,25 +24,21 @@ func (s *Store) Renew(ctx context.Context, lease backends.Lease) (backends.Renew
 	return renewal, s.failed("renew", lease.Key, err)
 }
 
-// prove makes a hold last ttl from now, and proves it. The server extends a lease
-// whose claim was deleted, so the claim is read after that. It writes
-// only where the TTL isn't what it was, or after an election.
-func (s *Store) prove(ctx context.Context, l *link, key, id string, token backends.Token, ttl time.Duration) (*claim, time.Duration, error) {
-	t := s.termOf(id, forHold, ttl)
+// prove makes a hold last lease.TTL from now, and proves it; one whose token isn't known has 0
+// there. The server extends a lease whose claim was deleted, so the claim is read after that. It
+// writes only where the TTL isn't what it was, or after an election.
+func (s *Store) prove(ctx context.Context, l *link, n names, lease backends.Lease) (*claim, time.Duration, error) {
+	id := lease.ID
+	t := s.termOf(id, forHold, lease.TTL)
 	lasts, ended := l.keepAlive(ctx, t.id)
 	if ended != nil && !errors.Is(ended, rpctypes.ErrLeaseNotFound) {
 		return nil, 0, ended
 	}
-	n := s.names(key)
-	resp, err := l.txn(ctx, nil, []clientv3.Op{clientv3.OpGet(n.line + id)}, nil)
-	if err != nil {
-		return nil, 0, err
-	}
-	mine, err := decodeFirst(resp.Responses[0])
+	mine, rev, err := l.holder(ctx, n, lease)
 	switch {
 	case err != nil:
 		return nil, 0, err
-	case mine == nil || mine.token() != token || mine.State != backends.Holding:
+	case mine == nil || mine.token == 0 || lease.Token != 0 && mine.token != lease.Token:
 		return nil, 0, backends.ErrLost
 	case mine.lease == t.id && ended != nil: // it is on its way out
 		return nil, 0, ended
@@ -52,8 +48,8 @@ func (s *Store) prove(ctx context.Context, l *link, key, id string, token backen
 			return nil, 0, err
 		}
 	}
-	if now := s.termOf(id, forHold, ttl); mine.lease != now.id {
-		moved, err := s.move(ctx, l, mine, now)
+	if now := s.termOf(id, forHold, lease.TTL); mine.lease != now.id {
+		moved, err := s.move(ctx, l, n, mine, now)
 		if !errors.Is(err, rpctypes.ErrNoSpace) {
 			return mine, moved, err
 		}
@@ -61,21 +57,39 @@ func (s *Store) prove(ctx context.Context, l *link, key, id string, token backen
 		// a deposed leader doesn't come back meanwhile than to give the hold up for certain.
 	}
 	s.memory.saw(mine)
-	s.memory.heard(id, resp.Header.Revision)
+	s.memory.heard(id, rev)
 	return mine, lasts, nil
+}
+
+// holder reads the claim of a hold and its twin, as of the revision that it returns. Nil without an
+// error: it doesn't hold.
+func (l *link) holder(ctx context.Context, n names, lease backends.Lease) (*claim, int64, error) {
+	twin := n.holds(lease.Mode, lease.Slot, lease.ID)
+	resp, err := l.txn(ctx, nil, []clientv3.Op{find(n.line, lease.Mode, lease.ID), clientv3.OpGet(twin)}, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	mine, err := decodeFirst(resp.Responses[0])
+	if err != nil || mine == nil || mine.State != backends.Holding {
+		return nil, 0, err
+	}
+	if err := mine.tokenFrom(resp.Responses[1]); err != nil {
+		return nil, 0, err
+	}
+	return mine, resp.Header.Revision, nil
 }
 
 // move puts a hold under a lease of another length, or, after an election, of another Raft
 // term. The old one runs out by itself.
-func (s *Store) move(ctx context.Context, l *link, mine *claim, t term) (time.Duration, error) {
+func (s *Store) move(ctx context.Context, l *link, n names, mine *claim, t term) (time.Duration, error) {
 	lasts, err := l.last(ctx, t)
 	if err != nil {
 		return 0, err
 	}
 	r := mine.record
 	r.TTL = t.seconds
-	put := clientv3.OpPut(mine.key, encode(r), clientv3.WithLease(t.id))
-	resp, err := l.txn(ctx, []clientv3.Cmp{mine.unmoved()}, []clientv3.Op{put}, nil)
+	puts := []clientv3.Op{clientv3.OpPut(mine.key, encode(r), clientv3.WithLease(t.id)), n.putHold(r, mine.id, t)}
+	resp, err := l.txn(ctx, []clientv3.Cmp{mine.unmoved()}, puts, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"flockd/backends"
@@ -19,7 +20,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (backends.Status, error
 	n := s.names(key)
 	byCreate := clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)
 	reads := []clientv3.Op{
-		clientv3.OpGet(n.line, clientv3.WithPrefix(), byCreate), clientv3.OpGet(n.cool, clientv3.WithPrefix(), byCreate),
+		all(n.line).get(byCreate), all(n.cool).get(byCreate), all(n.held).get(),
 		clientv3.OpGet(n.last), clientv3.OpGet(n.success),
 	}
 	err := s.call(ctx, func(ctx context.Context, l *link) error {
@@ -28,13 +29,13 @@ func (s *Store) Inspect(ctx context.Context, key string) (backends.Status, error
 			return err
 		}
 		status.AsOf = time.Now()
-		if status.Line, err = lineOf(resp.Responses[0], resp.Responses[1]); err != nil {
+		if status.Line, err = lineOf(resp.Responses[0], resp.Responses[1], resp.Responses[2]); err != nil {
 			return err
 		}
-		if status.Last, err = runOf(resp.Responses[2]); err != nil {
+		if status.Last, err = runOf(resp.Responses[3]); err != nil {
 			return err
 		}
-		status.LastSuccess, err = runOf(resp.Responses[3])
+		status.LastSuccess, err = runOf(resp.Responses[4])
 		return err
 	})
 	return status, s.failed("inspect", key, err)
@@ -42,18 +43,27 @@ func (s *Store) Inspect(ctx context.Context, key string) (backends.Status, error
 
 // lineOf is the line: those whose holder has ended and whose MinHold has not,
 // then the others.
-func lineOf(line, cool *pb.ResponseOp) (claims []backends.Claim, err error) {
-	inLine, err := decodeAll(line)
+func lineOf(line, cool, held *pb.ResponseOp) (claims []backends.Claim, err error) {
+	inLine, err := decodeAll(line, decodeClaim)
 	if err != nil {
 		return nil, err
 	}
-	cooling, err := decodeAll(cool)
+	cooling, err := decodeAll(cool, decodeClaim)
 	if err != nil {
 		return nil, err
 	}
-	cooling = slices.DeleteFunc(cooling, func(c *claim) bool {
-		return slices.ContainsFunc(inLine, func(other *claim) bool { return other.id == c.id })
-	})
+	holds, err := decodeAll(held, decodeHold)
+	if err != nil {
+		return nil, err
+	}
+	tokens, isIn := map[string]backends.Token{}, map[string]bool{}
+	for _, c := range holds {
+		tokens[c.id] = c.token
+	}
+	for _, c := range inLine {
+		c.token, isIn[c.id] = tokens[c.id], true
+	}
+	cooling = slices.DeleteFunc(cooling, func(c *claim) bool { return isIn[c.id] })
 	for _, c := range append(cooling, inLine...) {
 		claims = append(claims, c.public())
 	}
@@ -98,41 +108,40 @@ func (s *Store) keys(ctx context.Context, prefix string) ([]string, error) {
 	return keys, nil
 }
 
-// page is how many etcd keys one request lists: some 100 KB.
-const page = 1000
+// pageSize is how many etcd keys one request lists: some 100 KB without, and 500 KB with their values.
+const pageSize = 1000
+
+// page reads the first keys of the span, in order.
+func (s *Store) page(ctx context.Context, in span, options ...clientv3.OpOption) (found []*mvccpb.KeyValue, err error) {
+	list := in.get(append(options, clientv3.WithLimit(pageSize))...)
+	err = s.call(ctx, func(ctx context.Context, l *link) error {
+		resp, err := l.txn(ctx, nil, []clientv3.Op{list}, nil)
+		if err == nil {
+			found = kvs(resp.Responses[0])
+		}
+		return err
+	})
+	return found, err
+}
 
 // folders adds the flockd keys with a folder in root. A key's escaped form begins with
 // that of what the key begins with. Folders that we don't name so aren't ours.
 func (s *Store) folders(ctx context.Context, root, prefix string, found map[string]bool) error {
-	first := root + backends.Escape(prefix)
-	end := clientv3.GetPrefixRangeEnd(first)
-	for {
-		list := clientv3.OpGet(first, clientv3.WithRange(end), clientv3.WithLimit(page), clientv3.WithKeysOnly())
-		var names []string
-		err := s.call(ctx, func(ctx context.Context, l *link) error {
-			names = nil
-			resp, err := l.txn(ctx, nil, []clientv3.Op{list}, nil)
-			if err != nil {
-				return err
-			}
-			for _, kv := range kvs(resp.Responses[0]) {
-				names = append(names, string(kv.Key))
-			}
-			return nil
-		})
+	for rest := all(root + backends.Escape(prefix)); ; {
+		page, err := s.page(ctx, rest, clientv3.WithKeysOnly())
 		if err != nil {
 			return err
 		}
-		for _, name := range names {
-			escaped, _, _ := strings.Cut(name[len(root):], "/")
+		for _, kv := range page {
+			escaped, _, _ := strings.Cut(string(kv.Key)[len(root):], "/")
 			key, err := backends.Unescape(escaped)
 			if err == nil && backends.Escape(key) == escaped && strings.HasPrefix(key, prefix) {
 				found[key] = true
 			}
 		}
-		if len(names) < page {
+		if len(page) < pageSize {
 			return nil
 		}
-		first = names[len(names)-1] + "\x00"
+		rest.first = string(page[len(page)-1].Key) + "\x00"
 	}
 }

@@ -19,7 +19,7 @@ func actsOn(t testing.TB, s *Store, req backends.Request, between func()) (lease
 	}
 	var v *view
 	if err := step(func(a *asking) error {
-		v, err = s.look(t.Context(), a.l, req.Key, req.ID)
+		v, err = a.look(t.Context())
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -249,21 +249,21 @@ func (l *link) revoke(ctx context.Context, id clientv3.LeaseID) error {
 // told is forgotten.
 var errCompacted = errors.New("compacted")
 
-// watch returns when the key has changed at revision from or later; or been deleted,
-// if only deletions count.
-func (l *link) watch(ctx context.Context, key string, from int64, deletions bool) error {
+// watch returns when something of that has happened at revision from or later.
+func (l *link) watch(ctx context.Context, from int64, what []watched) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
 	stream, err := l.watches.Watch(ctx)
 	if err != nil {
 		return clean(ctx, err)
 	}
-	create := &pb.WatchCreateRequest{Key: []byte(key), StartRevision: from}
-	if deletions {
-		create.Filters = []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NOPUT}
-	}
-	if err := stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}}); err != nil && !errors.Is(err, io.EOF) {
-		return clean(ctx, err)
+	for _, w := range what {
+		create := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: w.create(from)}}
+		if err := stream.Send(create); errors.Is(err, io.EOF) {
+			break // Recv tells why
+		} else if err != nil {
+			return clean(ctx, err)
+		}
 	}
 	for {
 		resp, err := stream.Recv()
@@ -278,6 +278,18 @@ func (l *link) watch(ctx context.Context, key string, from int64, deletions bool
 			return nil
 		}
 	}
+}
+
+// create asks for what happens at revision from or later.
+func (w watched) create(from int64) *pb.WatchCreateRequest {
+	create := &pb.WatchCreateRequest{Key: []byte(w.first), RangeEnd: []byte(w.end), StartRevision: from}
+	if !w.puts {
+		create.Filters = append(create.Filters, pb.WatchCreateRequest_NOPUT)
+	}
+	if !w.deletes {
+		create.Filters = append(create.Filters, pb.WatchCreateRequest_NODELETE)
+	}
+	return create
 }
 
 // cancelled is the error whose text the server gives as the reason for ending a watch.

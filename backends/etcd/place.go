@@ -7,10 +7,13 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"flockd/backends"
 )
 
-// join takes the last place in line, and returns the line with it.
-func (a *asking) join(ctx context.Context) (*view, error) {
+// join takes the last place in line, for one who has read it as of revision rank, and returns
+// the line with it.
+func (a *asking) join(ctx context.Context, rank int64) (*view, error) {
 	t := a.s.termOf(a.ID, forPlace, a.Place)
 	prepared := make(chan struct{})
 	go func() { defer close(prepared); a.prepare(ctx) }()
@@ -18,16 +21,21 @@ func (a *asking) join(ctx context.Context) (*view, error) {
 	if <-prepared; err != nil {
 		return nil, err
 	}
-	put := clientv3.OpPut(a.n.line+a.ID, encode(a.record()), clientv3.WithLease(t.id))
-	conds := absent(a.n.line+a.ID, a.n.cool+a.ID, a.n.ended+a.ID)
-	resp, err := a.l.txn(ctx, conds, append([]clientv3.Op{put}, a.n.looks(a.ID)...), nil)
+	r := a.record()
+	r.Rank = rank
+	puts := []clientv3.Op{
+		clientv3.OpPut(a.name(), encode(r), clientv3.WithLease(t.id)),
+		clientv3.OpPut(a.n.ranked(rank, a.ID), "", clientv3.WithLease(t.id)),
+	}
+	conds := absent(a.name(), a.n.cool+nameOf(a.Mode, a.Slots, a.ID), a.n.ended+a.ID)
+	resp, err := a.l.txn(ctx, conds, append(puts, a.looks(nil)...), nil)
 	switch {
 	case err != nil:
 		return nil, movedIfEnded(err)
 	case !resp.Succeeded:
 		return nil, errMoved
 	}
-	v, err := a.n.view(a.Key, resp.Header.Revision, resp.Responses[1:])
+	v, err := a.view(resp.Header.Revision, resp.Responses[len(puts):])
 	if err == nil {
 		a.s.memory.saw(v.mine)
 	}
@@ -52,8 +60,11 @@ func (a *asking) stay(ctx context.Context, mine *claim) error {
 	} else if err != nil {
 		return err
 	}
-	move := clientv3.OpPut(mine.key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(t.id))
-	resp, err := a.l.txn(ctx, []clientv3.Cmp{mine.unmoved()}, []clientv3.Op{move}, nil)
+	moves := []clientv3.Op{
+		clientv3.OpPut(mine.key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(t.id)),
+		clientv3.OpPut(a.n.ranked(mine.Rank, a.ID), "", clientv3.WithLease(t.id)),
+	}
+	resp, err := a.l.txn(ctx, []clientv3.Cmp{mine.unmoved()}, moves, nil)
 	if err == nil && !resp.Succeeded {
 		return errMoved
 	}
@@ -77,4 +88,23 @@ func (a *asking) prepare(ctx context.Context) {
 	if _, err := a.l.last(ctx, t); err == nil {
 		a.s.memory.note(a.ID, func(k *known) { k.hold, k.prepared = t, time.Now() })
 	}
+}
+
+// leave gives up the place of one whose run has succeeded, and says so.
+func (a *asking) leave(ctx context.Context, v *view) error {
+	if v.mine != nil {
+		gone := []clientv3.Op{clientv3.OpDelete(v.mine.key), clientv3.OpDelete(a.n.ranked(v.mine.Rank, a.ID))}
+		resp, err := a.l.txn(ctx, []clientv3.Cmp{v.mine.unmoved()}, gone, nil)
+		if err == nil && !resp.Succeeded {
+			err = errMoved
+		}
+		if err != nil {
+			return err
+		}
+		if hold := a.s.memory.recall(a.ID).hold; hold.lasts() > endedFor {
+			a.l.revoke(ctx, hold.id) // or it would stay for a long time; if that fails, it does
+		}
+		a.s.memory.forget(a.ID)
+	}
+	return &backends.DoneError{Key: a.Key, Entry: *v.done}
 }

@@ -3,7 +3,6 @@ package etcd
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -15,14 +14,18 @@ import (
 // record is the JSON of a claim. Times are by its client's clock.
 type record struct {
 	V       int             `json:"v"`
-	State   backends.State  `json:"state"` // in the folder cool: always cooling
+	State   backends.State  `json:"state"`        // in the folder cool: always cooling
+	ID      string          `json:"id,omitempty"` // in the folder held
 	Mode    backends.Mode   `json:"mode"`
 	Slots   int             `json:"slots,omitempty"`
 	Owner   backends.Owner  `json:"owner"`
 	Asked   time.Time       `json:"asked"`
 	Granted time.Time       `json:"granted,omitzero"`
 	TTL     int64           `json:"ttl,omitempty"`     // of the hold, in seconds, as it was asked of etcd
-	Token   backends.Token  `json:"token,omitempty"`   // in the folder cool, and there only if the claim had waited: its create revision
+	Rank    int64           `json:"rank,omitempty"`    // of one who waited: see names.ranked
+	Slot    int             `json:"slot,omitempty"`    // of the hold
+	Run     string          `json:"run,omitempty"`     // that the hold is for
+	Keep    string          `json:"keep,omitempty"`    // how long its success is kept; empty: for ever
 	MinHold string          `json:"minhold,omitempty"` // as asked
 	Notice  backends.Notice `json:"notice,omitzero"`
 }
@@ -34,6 +37,7 @@ type claim struct {
 	id          string
 	create, mod int64
 	lease       clientv3.LeaseID
+	token       backends.Token // the revision of its grant; 0: it waits, or that isn't known
 }
 
 // run is the JSON of a last run.
@@ -53,20 +57,33 @@ func encode(v any) string {
 
 // decodeClaim reads a claim, and refuses what isn't one of ours.
 func decodeClaim(kv *mvccpb.KeyValue) (*claim, error) {
-	key := string(kv.Key)
-	c := &claim{
-		key: key, id: key[strings.LastIndexByte(key, '/')+1:],
-		create: kv.CreateRevision, mod: kv.ModRevision, lease: clientv3.LeaseID(kv.Lease),
+	p, err := placeOf(string(kv.Key))
+	if err != nil {
+		return nil, err
 	}
-	if !isID(c.id) {
-		return nil, foreign(key)
-	}
+	c := &claim{key: p.key, id: p.id, create: kv.CreateRevision, mod: kv.ModRevision, lease: clientv3.LeaseID(kv.Lease)}
 	if err := decode(kv, &c.record); err != nil {
 		return nil, err
 	}
-	if c.State == "" || c.Mode == "" {
-		return nil, foreign(key)
+	if c.State == "" || c.Mode != p.mode || c.Slots != p.slots {
+		return nil, foreign(p.key)
 	}
+	if c.State == backends.Cooling { // the grant made it
+		c.token = backends.Token(c.create)
+	}
+	return c, nil
+}
+
+// decodeHold reads what the grant has put into the folder held.
+func decodeHold(kv *mvccpb.KeyValue) (*claim, error) {
+	c := &claim{key: string(kv.Key), create: kv.CreateRevision, mod: kv.ModRevision, lease: clientv3.LeaseID(kv.Lease)}
+	if err := decode(kv, &c.record); err != nil {
+		return nil, err
+	}
+	if c.id = c.ID; !isID(c.id) || c.State != backends.Holding {
+		return nil, foreign(c.key)
+	}
+	c.token = backends.Token(c.create)
 	return c, nil
 }
 
@@ -99,22 +116,27 @@ func foreign(key string) error {
 	return backends.Refuse("remove it, or keep flockd's keys apart with ?prefix=", "the etcd key %q is none of flockd's", key)
 }
 
-// token is the claim's fencing token: its create revision, which is its place in line.
-func (c *claim) token() backends.Token {
-	if c.Token != 0 {
-		return c.Token
-	}
-	return backends.Token(c.create)
-}
-
 // public is the claim as others see it.
 func (c *claim) public() backends.Claim {
-	b := backends.Claim{
-		ID: c.id, State: c.State, Mode: c.Mode, Slots: c.Slots, Owner: c.Owner,
+	return backends.Claim{
+		ID: c.id, State: c.State, Mode: c.Mode, Slots: c.Slots, Slot: c.Slot, Token: c.token, Owner: c.Owner,
 		Asked: c.Asked, Granted: c.Granted, Notice: c.Notice,
 	}
-	if c.State != backends.Waiting {
-		b.Token = c.token()
-	}
-	return b
+}
+
+// keep is how long the success of the claim's run is kept; zero: for ever.
+func (r record) keep() time.Duration {
+	keep, _ := time.ParseDuration(r.Keep)
+	return keep
+}
+
+// mayHold reports whether the claim may be granted the key when its turn comes.
+func (c *claim) mayHold() bool {
+	return c.State == backends.Waiting && c.Notice == backends.Notice{}
+}
+
+// samePlace reports whether both are the same claim, which has one place all its life; or both
+// are none.
+func (c *claim) samePlace(other *claim) bool {
+	return c == other || c != nil && other != nil && c.create == other.create
 }

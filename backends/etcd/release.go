@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -57,28 +56,6 @@ type releasing struct {
 	sign    string // in the tombstone: tells that an earlier try of the same call was applied
 }
 
-// tombstone is the JSON of a released ID.
-type tombstone struct {
-	V    int    `json:"v"`
-	Sign string `json:"sign,omitempty"`
-}
-
-// tombstoneOf is a tombstone, nil if there is none.
-func tombstoneOf(answer *pb.ResponseOp) (*tombstone, error) {
-	found := kvs(answer)
-	if len(found) == 0 {
-		return nil, nil
-	}
-	t := new(tombstone)
-	return t, decode(found[0], t)
-}
-
-// bury forbids id for as long as the lease lasts.
-func (n names) bury(id, sign string, lease clientv3.LeaseID) clientv3.Op {
-	t := tombstone{V: backends.RecordVersion, Sign: sign}
-	return clientv3.OpPut(n.ended+id, encode(t), clientv3.WithLease(lease))
-}
-
 // run ends what the ID has: what is known of it, or else what is found. It returns
 // errMoved where that isn't so any more.
 func (r *releasing) run(ctx context.Context) error {
@@ -95,27 +72,18 @@ func (r *releasing) run(ctx context.Context) error {
 
 // read finds the claim. Nil without an error: this call has ended it already.
 func (r *releasing) read(ctx context.Context) (*claim, error) {
-	reads := []clientv3.Op{clientv3.OpGet(r.n.line + r.id), clientv3.OpGet(r.n.ended + r.id)}
-	resp, err := r.l.txn(ctx, nil, reads, nil)
-	if err != nil {
-		return nil, err
-	}
-	mine, err := decodeFirst(resp.Responses[0])
-	if err != nil {
-		return nil, err
-	}
-	ended, err := tombstoneOf(resp.Responses[1])
+	found, err := r.n.trace(ctx, r.l, r.id)
 	switch {
 	case err != nil:
 		return nil, err
-	case ended != nil && ended.Sign == r.sign:
+	case found.ended != nil && found.ended.Sign == r.sign:
 		return nil, nil
-	case ended != nil:
+	case found.ended != nil:
 		return nil, backends.ErrLost
-	case mine == nil:
+	case found.inLine == nil:
 		return nil, r.forbid(ctx)
 	}
-	return mine, nil
+	return found.inLine, nil
 }
 
 // forbid forbids an ID that has no claim.
@@ -130,7 +98,7 @@ func (r *releasing) forbid(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	resp, err := r.l.txn(ctx, absent(r.n.line+r.id), []clientv3.Op{r.n.bury(r.id, r.sign, t.id)}, nil)
+	resp, err := r.l.txn(ctx, nowhere(r.n.line, r.id), []clientv3.Op{r.n.bury(r.id, r.sign, t.id)}, nil)
 	switch {
 	case err != nil:
 		return movedIfEnded(err)
@@ -148,7 +116,8 @@ func (r *releasing) end(ctx context.Context, mine *claim) error {
 		return r.orEndOnly(ctx, mine, err)
 	}
 	kept := runsTerm(r.s.prefix, time.Now())
-	then := append([]clientv3.Op{clientv3.OpDelete(mine.key), r.n.bury(r.id, r.sign, under)}, r.runs(mine, kept)...)
+	then := append(r.n.deletes(mine), r.n.bury(r.id, r.sign, under))
+	then = append(then, r.n.runs(mine, kept, r.outcome)...)
 	resp, err := r.l.txn(ctx, []clientv3.Cmp{mine.unmoved()}, then, nil)
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound): // the runs', or another, which the next run tells
@@ -199,7 +168,7 @@ func (r *releasing) orEndOnly(ctx context.Context, mine *claim, err error) error
 	if !errors.Is(err, rpctypes.ErrNoSpace) {
 		return err
 	}
-	resp, err := r.l.txn(ctx, []clientv3.Cmp{mine.unmoved()}, []clientv3.Op{clientv3.OpDelete(mine.key)}, nil)
+	resp, err := r.l.txn(ctx, []clientv3.Cmp{mine.unmoved()}, r.n.deletes(mine), nil)
 	if err == nil && !resp.Succeeded {
 		return errMoved
 	}
@@ -210,18 +179,18 @@ func (r *releasing) orEndOnly(ctx context.Context, mine *claim, err error) error
 	return r.l.revoke(ctx, mine.lease)
 }
 
-// runs are the records of the run that ended.
-func (r *releasing) runs(mine *claim, kept term) (put []clientv3.Op) {
-	if mine.State != backends.Holding || r.outcome == (backends.Outcome{}) {
+// runs are the records of the run that ended, none of a claim that waited.
+func (n names) runs(mine *claim, kept term, outcome backends.Outcome) (put []clientv3.Op) {
+	if mine.State != backends.Holding || outcome == (backends.Outcome{}) {
 		return nil
 	}
 	text := encode(run{V: backends.RecordVersion, Run: backends.Run{
-		Owner: mine.Owner, Token: mine.token(), Start: mine.Granted, End: time.Now(),
-		Class: r.outcome.Class, Exit: r.outcome.Exit,
+		Owner: mine.Owner, Token: mine.token, Start: mine.Granted, End: time.Now(),
+		Class: outcome.Class, Exit: outcome.Exit, Notice: outcome.Notice,
 	}})
-	put = append(put, clientv3.OpPut(r.n.last, text, clientv3.WithLease(kept.id)))
-	if r.outcome.Success {
-		put = append(put, clientv3.OpPut(r.n.success, text, clientv3.WithLease(kept.id)))
+	put = append(put, clientv3.OpPut(n.last, text, clientv3.WithLease(kept.id)))
+	if outcome.Success {
+		put = append(put, clientv3.OpPut(n.success, text, clientv3.WithLease(kept.id)))
 	}
 	return put
 }

@@ -12,68 +12,143 @@ import (
 	"flockd/backends"
 )
 
-// view is a line as one acquisition sees it, as of one revision.
+// view is a line as one acquisition sees it, as of one revision. It is of the same size
+// however many wait.
 type view struct {
-	key   string
 	rev   int64
-	mine  *claim   // its claim, nil if it has none
-	ended bool     // it was released
-	first *claim   // the first in line, nil if there is none
-	line  []string // IDs, first in line first
-	cool  []*claim // whose MinHold has not passed, holders included
+	mine  *claim          // its claim, nil if it has none
+	ended bool            // it was released
+	done  *backends.Entry // its run has succeeded; nil: not, or it is for none
+	clear bool            // nothing is in its way, and all of the below is unknown
+
+	cool    []*claim // whose MinHold has not passed, holders included
+	held    []*claim // holders
+	first   *claim   // the first in line, nil if there is none
+	front   []place  // those in front that decide, nearest first; see asking.front
+	waiters int      // places in line, its own included
+	ahead   int      // those of them in front
 }
 
-// looks are the operations whose answers a view is made of. Of the claims in
-// line only the keys are asked for, but for the first one's.
-func (n names) looks(id string) []clientv3.Op {
+// looks are the operations whose answers a view is made of. Before is where its claim is
+// known to be; nil: it is last in line, or that isn't known.
+func (a *asking) looks(before *claim) []clientv3.Op {
 	byCreate := clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)
-	return []clientv3.Op{
-		clientv3.OpGet(n.line + id),
-		clientv3.OpGet(n.ended+id, clientv3.WithCountOnly()),
-		clientv3.OpGet(n.cool, clientv3.WithPrefix(), byCreate),
-		clientv3.OpGet(n.line, clientv3.WithPrefix(), byCreate, clientv3.WithLimit(1)),
-		clientv3.OpGet(n.line, clientv3.WithPrefix(), byCreate, clientv3.WithKeysOnly()),
+	waiters := all(a.n.order)
+	ahead := waiters
+	if before != nil {
+		ahead.end = a.n.ranked(before.Rank, a.ID)
 	}
+	return append(a.glance(),
+		all(a.n.cool).get(byCreate),
+		all(a.n.held).get(byCreate),
+		all(a.n.line).get(byCreate, clientv3.WithLimit(1)),
+		a.nearest(before),
+		waiters.get(clientv3.WithCountOnly()),
+		ahead.get(clientv3.WithCountOnly()),
+	)
 }
 
-// look reads the line of key in one linearizable request.
-func (s *Store) look(ctx context.Context, l *link, key, id string) (*view, error) {
-	n := s.names(key)
-	resp, err := l.txn(ctx, nil, n.looks(id), nil)
+// glance is the beginning of looks, which is enough where the line is clear.
+func (a *asking) glance() []clientv3.Op {
+	ops := []clientv3.Op{clientv3.OpGet(a.name()), clientv3.OpGet(a.n.ended+a.ID, clientv3.WithCountOnly())}
+	if a.Once != nil {
+		ops = append(ops, clientv3.OpGet(a.n.completed(a.Once.RunAt(time.Now()))))
+	}
+	return ops
+}
+
+// nearest asks for those in front that decide whether the claim fits, and whom it waits
+// for: Exclusive for the nearest; Shared for the nearest that isn't Shared; Slots for as many as
+// there are slots, which tells whether there are fewer, and for one who waits behind
+// as many holders.
+func (a *asking) nearest(before *claim) clientv3.Op {
+	in, limit := all(a.n.line), int64(1)
+	switch a.Mode {
+	case backends.Shared:
+		in = unshared(a.n.line)
+	case backends.Slots:
+		limit = int64(a.Slots) + 1
+	}
+	options := []clientv3.OpOption{clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithKeysOnly()}
+	if before != nil {
+		options = append(options, clientv3.WithMaxCreateRev(before.create-1))
+	} else {
+		limit++ // its own may be there
+	}
+	return in.get(append(options, clientv3.WithLimit(limit))...)
+}
+
+// look reads the line in one linearizable request; in one more where its claim isn't what
+// this client knows of it.
+func (a *asking) look(ctx context.Context) (*view, error) {
+	before := a.s.memory.recall(a.ID).claim
+	conds, then, otherwise := a.nobody(), a.glance(), a.looks(before)
+	if conds == nil || before != nil {
+		conds, then, otherwise = nil, otherwise, nil
+	}
+	resp, err := a.l.txn(ctx, conds, then, otherwise)
 	if err != nil {
 		return nil, err
 	}
-	return n.view(key, resp.Header.Revision, resp.Responses)
+	v, err := a.view(resp.Header.Revision, resp.Responses)
+	if err != nil || v.clear || v.mine.samePlace(before) {
+		return v, err
+	}
+	a.s.memory.note(a.ID, func(k *known) { k.claim = v.mine })
+	return a.look(ctx)
 }
 
-// view reads the answers to looks.
-func (n names) view(key string, rev int64, answers []*pb.ResponseOp) (*view, error) {
-	v := &view{key: key, rev: rev, ended: answers[1].GetResponseRange().Count > 0}
+// view reads the answers to looks, or to glance.
+func (a *asking) view(rev int64, answers []*pb.ResponseOp) (*view, error) {
+	v := &view{rev: rev, ended: answers[1].GetResponseRange().Count > 0}
 	var err error
 	if v.mine, err = decodeFirst(answers[0]); err != nil {
 		return nil, err
 	}
-	if v.first, err = decodeFirst(answers[3]); err != nil {
-		return nil, err
-	}
-	if v.cool, err = decodeAll(answers[2]); err != nil {
-		return nil, err
-	}
-	for _, kv := range kvs(answers[4]) {
-		id := string(kv.Key[len(n.line):])
-		if !isID(id) {
-			return nil, foreign(string(kv.Key))
+	if a.Once != nil {
+		if v.done, err = entryOf(answers[2]); err != nil {
+			return nil, err
 		}
-		v.line = append(v.line, id)
 	}
+	if answers = answers[len(a.glance()):]; len(answers) == 0 {
+		v.clear = true
+		return v, nil
+	}
+	if v.cool, err = decodeAll(answers[0], decodeClaim); err != nil {
+		return nil, err
+	}
+	if v.held, err = decodeAll(answers[1], decodeHold); err != nil {
+		return nil, err
+	}
+	if v.first, err = decodeFirst(answers[2]); err != nil {
+		return nil, err
+	}
+	if err := v.readFront(answers[3], a.ID); err != nil {
+		return nil, err
+	}
+	v.waiters, v.ahead = int(answers[4].GetResponseRange().Count), int(answers[5].GetResponseRange().Count)
 	return v, nil
+}
+
+// readFront reads the answer to nearest, in which the claim's own may be.
+func (v *view) readFront(answer *pb.ResponseOp, id string) error {
+	for _, kv := range kvs(answer) {
+		p, err := placeOf(string(kv.Key))
+		if err != nil {
+			return err
+		}
+		if p.id != id {
+			v.front = append(v.front, p)
+		}
+	}
+	return nil
 }
 
 func kvs(answer *pb.ResponseOp) []*mvccpb.KeyValue { return answer.GetResponseRange().Kvs }
 
-func decodeAll(answer *pb.ResponseOp) (claims []*claim, err error) {
+func decodeAll(answer *pb.ResponseOp, decode func(*mvccpb.KeyValue) (*claim, error)) (claims []*claim, err error) {
 	for _, kv := range kvs(answer) {
-		c, err := decodeClaim(kv)
+		c, err := decode(kv)
 		if err != nil {
 			return nil, err
 		}
@@ -82,73 +157,69 @@ func decodeAll(answer *pb.ResponseOp) (claims []*claim, err error) {
 	return claims, nil
 }
 
-// decodeFirst is the first of decodeAll, nil if there is none.
+// decodeFirst is the first claim of the answer, nil if there is none.
 func decodeFirst(answer *pb.ResponseOp) (*claim, error) {
-	claims, err := decodeAll(answer)
+	claims, err := decodeAll(answer, decodeClaim)
 	if len(claims) == 0 {
 		return nil, err
 	}
 	return claims[0], nil
 }
 
-// free reports whether nobody is in the way of who would join the line now.
-func (v *view) free() bool { return len(v.line) == 0 && len(v.cool) == 0 }
-
-// place is how many are in front of id in line; all of them if it isn't there.
-func (v *view) place(id string) int {
-	if i := slices.Index(v.line, id); i >= 0 {
-		return i
+// fits reports whether the claim may hold now, or one that would join the line.
+func (v *view) fits(mode backends.Mode, n int) bool {
+	var front []backends.Claim
+	for _, c := range v.cooling() {
+		front = append(front, c.public())
 	}
-	return len(v.line)
+	for _, p := range v.front {
+		front = append(front, backends.Claim{Mode: p.mode, Slots: p.slots})
+	}
+	return v.clear || backends.Fits(backends.Claim{Mode: mode, Slots: n}, front)
 }
 
 // cooling are the claims whose holder has ended and whose MinHold has not. They
 // stand in front of everybody who waits: what a claim of an older place became.
-func (v *view) cooling() (claims []*claim) {
-	for _, c := range v.cool {
-		if v.place(c.id) == len(v.line) {
-			claims = append(claims, c)
-		}
-	}
-	return claims
+func (v *view) cooling() []*claim {
+	return slices.DeleteFunc(slices.Clone(v.cool), func(c *claim) bool { return v.holds(c.id) })
 }
 
-// front is the etcd key of the claim just in front of id, "" if there is none.
-func (v *view) front(n names, id string) string {
-	if i := v.place(id); i > 0 {
-		return n.line + v.line[i-1]
-	}
-	if cooling := v.cooling(); len(cooling) > 0 {
-		return n.cool + cooling[len(cooling)-1].id
-	}
-	return ""
+func (v *view) holds(id string) bool { return among(v.held, id) }
+
+// cools reports whether the MinHold of id has not passed.
+func (v *view) cools(id string) bool { return among(v.cool, id) }
+
+func among(claims []*claim, id string) bool {
+	return slices.ContainsFunc(claims, func(c *claim) bool { return c.id == id })
 }
 
-// held says who is in the way of id.
-func (v *view) held(n names, id string) *backends.HeldError {
-	held := &backends.HeldError{Key: v.key, AsOf: time.Now(), Seen: seen{id, v.front(n, id), v.rev}}
-	for _, c := range v.cooling() {
+// freeSlot is the lowest that nobody holds and that cools for nobody.
+func (v *view) freeSlot() int {
+	taken := map[int]bool{}
+	for _, c := range slices.Concat(v.held, v.cool) {
+		taken[c.Slot] = true
+	}
+	slot := 0
+	for taken[slot] {
+		slot++
+	}
+	return slot
+}
+
+// held says who is in the way of the claim.
+func (a *asking) held(v *view) *backends.HeldError {
+	held := &backends.HeldError{Key: a.Key, AsOf: time.Now(), Waiters: v.waiters, Ahead: v.ahead, Seen: a.seen(v)}
+	for _, c := range append(v.cooling(), v.held...) {
 		held.Holders = append(held.Holders, c.public())
-	}
-	waiting := len(v.line)
-	held.Ahead = v.place(id)
-	if v.first != nil && v.first.State == backends.Holding {
-		held.Holders = append(held.Holders, v.first.public())
-		waiting--
-		held.Ahead--
-	}
-	held.Waiters = waiting
-	if v.mine != nil {
-		held.Waiters--
 	}
 	if len(held.Holders) == 0 && v.first != nil {
 		next := v.first.public()
 		held.Next = &next
 	}
+	if v.mine != nil {
+		held.Waiters--
+		held.Notice = v.mine.Notice
+		held.Ahead = min(held.Ahead, held.Waiters)
+	}
 	return held
-}
-
-// cools reports whether the MinHold of id has not passed.
-func (v *view) cools(id string) bool {
-	return slices.ContainsFunc(v.cool, func(c *claim) bool { return c.id == id })
 }

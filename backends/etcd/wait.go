@@ -4,26 +4,68 @@ import (
 	"context"
 	"errors"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"flockd/backends"
 )
 
-// seen is HeldError.Seen: whose place it is, the etcd key of the claim in front, and the
-// revision of the answer.
+// seen is HeldError.Seen: whose place it is, what to watch, and the revision of the answer.
 type seen struct {
-	id, front string
-	rev       int64
+	id   string
+	what []watched
+	rev  int64
 }
 
-// Wait implements backends.Waiter. It returns when the claim in front has left the line, or its
-// lease has ended.
+// watched is a span of keys, and what happens there that counts.
+type watched struct {
+	span
+	puts, deletes bool
+}
+
+func one(key string) span { return span{first: key} }
+
+// seen picks whom the claim of the view waits for, so that one hand-over wakes one waiter: Exclusive
+// the claim in front; Shared the nearest in front that isn't Shared; Slots, if first of the
+// waiters, all holders, or else the turn of the waiter in front. And it hears of what is
+// said to itself, and of the success of its run.
+func (a *asking) seen(v *view) seen {
+	at := seen{id: a.ID, what: a.inFront(v), rev: v.rev}
+	if v.mine != nil {
+		at.what = append(at.what, changes(v.mine.key))
+	}
+	switch once := a.Once; {
+	case once == nil:
+	case once.ID != "":
+		at.what = append(at.what, watched{span: one(a.n.completed(once.ID)), puts: true})
+	default:
+		at.what = append(at.what, watched{span: all(a.n.done), puts: true})
+	}
+	return at
+}
+
+func (a *asking) inFront(v *view) []watched {
+	for _, p := range v.front {
+		if a.Mode == backends.Slots && v.holds(p.id) {
+			continue
+		}
+		return []watched{{one(p.key), a.Mode == backends.Slots && p.mode == backends.Slots, true}}
+	}
+	if a.Mode == backends.Slots {
+		return []watched{{all(a.n.held), false, true}, {all(a.n.cool), false, true}}
+	}
+	cooling := all(a.n.cool)
+	if a.Mode == backends.Shared {
+		cooling = unshared(a.n.cool)
+	}
+	return []watched{{cooling, false, true}}
+}
+
+// Wait implements backends.Waiter. It returns also when a lease has ended on which what it
+// waits for depends.
 func (s *Store) Wait(ctx context.Context, held *backends.HeldError) error {
 	at, ok := held.Seen.(seen)
-	if !ok || at.front == "" {
+	if !ok {
 		return backends.Refuse("", "an answer of another store")
 	}
-	err := s.watch(ctx, at.front, at.rev+1, true)
+	err := s.watch(ctx, at.rev+1, at.what...)
 	if errors.Is(err, errCompacted) {
 		return nil // whatever it was, the next question tells
 	}
@@ -37,53 +79,69 @@ func (s *Store) Wait(ctx context.Context, held *backends.HeldError) error {
 // it, by Acquire or Renew: its claim was deleted or left a notice, or its
 // lease has ended. It is a hint: a renewal tells what it was.
 func (s *Store) Watch(ctx context.Context, lease backends.Lease) error {
-	key := s.names(lease.Key).line + lease.ID
+	key, err := s.claimKey(ctx, lease)
+	if err != nil || key == "" {
+		return s.failed("watch", lease.Key, err)
+	}
 	from := s.memory.recall(lease.ID).heard
-	err := errCompacted
+	err = errCompacted
 	if from != 0 {
-		err = s.watch(ctx, key, from+1, false)
+		err = s.watch(ctx, from+1, changes(key))
 	}
 	if errors.Is(err, errCompacted) {
-		err = s.watchOn(ctx, key, from, lease.Token)
+		err = s.watchOn(ctx, key, from, lease)
 	}
 	return s.failed("watch", lease.Key, err)
 }
 
+// changes is all that happens to a key.
+func changes(key string) watched { return watched{one(key), true, true} }
+
+// claimKey is the key of the claim of a hold. "" without an error: it is gone.
+func (s *Store) claimKey(ctx context.Context, lease backends.Lease) (key string, err error) {
+	if mine := s.memory.recall(lease.ID).claim; mine != nil {
+		return mine.key, nil
+	}
+	err = s.call(ctx, func(ctx context.Context, l *link) error {
+		mine, _, err := l.holder(ctx, s.names(lease.Key), lease)
+		if mine != nil {
+			key = mine.key
+		}
+		return err
+	})
+	return key, err
+}
+
 // watchOn begins with the claim as it is, because how it became that isn't known.
-func (s *Store) watchOn(ctx context.Context, key string, from int64, token backends.Token) error {
+func (s *Store) watchOn(ctx context.Context, key string, from int64, lease backends.Lease) error {
 	var mine *claim
 	var rev int64
-	err := s.call(ctx, func(ctx context.Context, l *link) error {
-		resp, err := l.txn(ctx, nil, []clientv3.Op{clientv3.OpGet(key)}, nil)
-		if err != nil {
-			return err
-		}
-		rev = resp.Header.Revision
-		mine, err = decodeFirst(resp.Responses[0])
+	err := s.call(ctx, func(ctx context.Context, l *link) (err error) {
+		mine, rev, err = l.holder(ctx, s.names(lease.Key), lease)
 		return err
 	})
 	switch {
-	case err != nil, mine == nil, mine.token() != token:
+	case err != nil, mine == nil, mine.token != lease.Token:
 		return err
 	case from != 0 && mine.mod > from, from == 0 && mine.Notice != (backends.Notice{}):
 		return nil
 	}
-	return s.watch(ctx, key, rev+1, false)
+	return s.watch(ctx, rev+1, changes(key))
 }
 
-// watch returns when the etcd key has changed at revision from or later. A token that has
+// watch returns when something of that has happened at revision from or later. A token that has
 // expired is renewed.
-func (s *Store) watch(ctx context.Context, key string, from int64, deletions bool) error {
-	err := s.watchOnce(ctx, key, from, deletions)
+func (s *Store) watch(ctx context.Context, from int64, what ...watched) error {
+	err := s.watchOnce(ctx, from, what)
 	if tokenExpired(err) && s.cluster.user != "" {
 		s.cluster.forget()
-		err = s.watchOnce(ctx, key, from, deletions)
+		err = s.watchOnce(ctx, from, what)
 	}
 	return err
 }
 
 // watchOnce is watch on one connection. Only connecting is bounded by ?timeout=.
-func (s *Store) watchOnce(ctx context.Context, key string, from int64, deletions bool) error {
+func (s *Store) watchOnce(ctx context.Context, from int64, what []watched) error {
 	connecting, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	l, err := s.cluster.connected(connecting)
@@ -93,7 +151,7 @@ func (s *Store) watchOnce(ctx context.Context, key string, from int64, deletions
 	if err != nil {
 		return err
 	}
-	err = l.watch(ctx, key, from, deletions)
+	err = l.watch(ctx, from, what)
 	if err == nil || errors.Is(err, errCompacted) || ctx.Err() != nil {
 		return err
 	}

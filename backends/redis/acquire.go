@@ -2,8 +2,10 @@ package redis
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,9 +19,6 @@ func (s *Store) Acquire(ctx context.Context, req backends.Request) (backends.Lea
 	if err := req.Check(); err != nil {
 		return backends.Lease{}, s.failed("acquire", req.Key, err)
 	}
-	if req.Mode != backends.Exclusive || req.Once != nil {
-		return backends.Lease{}, backends.Refuse("", "redis: no shared or slot holds and no once yet")
-	}
 	lease, err := s.acquire(ctx, req)
 	if err != nil {
 		return backends.Lease{}, s.failed("acquire", req.Key, err)
@@ -29,7 +28,7 @@ func (s *Store) Acquire(ctx context.Context, req backends.Request) (backends.Lea
 
 func (s *Store) acquire(ctx context.Context, req backends.Request) (lease backends.Lease, err error) {
 	a, err := s.ask(ctx, req)
-	if err == nil && a.text(0) == "late" { // by a clock that was set, or a host that was suspended
+	if kind := a.text(0); err == nil && (kind == "late" || kind == "another") { // by what we knew of the server's clock
 		a, err = s.ask(ctx, req)
 	}
 	if err != nil {
@@ -37,20 +36,35 @@ func (s *Store) acquire(ctx context.Context, req backends.Request) (lease backen
 		return lease, err
 	}
 	switch a.text(0) {
-	case "late":
+	case "late", "another":
 		return lease, fmt.Errorf("%s: the question came too late", s.to.name)
 	case "held":
 		return lease, s.held(req, a)
 	case "lost":
 		return lease, backends.ErrLost
+	case "done":
+		return lease, done(req, a)
 	case "granted":
 		s.deafen() // a hold waits for nothing
-		return backends.Lease{
-			Key: req.Key, ID: req.ID, Token: backends.Token(parseMicros(a.text(1))), Mode: req.Mode, TTL: req.TTL,
-			Granted: parseMicros(a.text(2)).time(),
-		}, s.enough(a)
+		return leaseOf(req, a), s.enough(a)
 	}
 	return lease, fmt.Errorf("%s: unknown answer %q", s.to.name, a.values)
+}
+
+func leaseOf(req backends.Request, a answer) backends.Lease {
+	return backends.Lease{
+		Key: req.Key, ID: req.ID, Token: backends.Token(parseMicros(a.text(2))), Mode: req.Mode, Slot: a.number(4), TTL: req.TTL,
+		Granted: parseMicros(a.text(3)).time(), Run: a.text(5), Keep: parseMicros(a.text(6)).span(),
+	}
+}
+
+// done reads the answer that the run has succeeded.
+func done(req backends.Request, a answer) error {
+	e, err := decode[entry](a.text(2), "completed run", req.Key)
+	if err != nil {
+		return err
+	}
+	return &backends.DoneError{Key: req.Key, Entry: e.public(a.text(3))}
 }
 
 // undo gives back what was granted where the server refuses to say how many replicas have
@@ -61,14 +75,20 @@ func (s *Store) undo(ctx context.Context, req backends.Request, a answer, err er
 	}
 }
 
-// ask sends the question, and learns the server's clock from the answer.
+// ask sends the question, rings for whom it has made room, and learns the server's clock
+// from the answer.
 func (s *Store) ask(ctx context.Context, req backends.Request) (answer, error) {
 	asked := time.Now()
-	a, err := s.run(ctx, acquireScript, req.Key, req.ID, s.to.replicas,
-		ceil(req.TTL), ceil(req.Place), ceil(req.MinHold), string(req.Mode), req.Slots, encode(req.Owner), s.clock.at(ctx))
-	if kind := a.text(0); err == nil && (kind == "held" || kind == "late") {
-		s.clock.read(parseMicros(a.text(1)), asked)
+	args := []any{
+		ceil(req.TTL), ceil(req.Place), ceil(req.MinHold), string(req.Mode), req.Slots, encode(req.Owner),
+		s.clock.at(ctx), idle.Milliseconds(),
 	}
+	a, err := s.run(ctx, acquireScript, req.Key, req.ID, s.to.replicas, append(args, s.once(req.Once)...)...)
+	switch a.text(0) {
+	case "held", "late", "another":
+		s.clock.read(parseMicros(a.text(2)), asked)
+	}
+	s.ring(ctx, req.Key, a.texts(1))
 	return a, err
 }
 
@@ -96,29 +116,58 @@ func (c *clock) at(ctx context.Context) int64 {
 	return int64(c.said) + ceil(deadline.Sub(c.asked))
 }
 
+// now is what the server's clock says, as far as is known: our own may be off.
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.said == 0 {
+		return time.Now()
+	}
+	return c.said.time().Add(time.Since(c.asked))
+}
+
 // ceil is d in whole µs, not less than d.
 func ceil(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
 
 // held reads the answer that somebody is in the way.
 func (s *Store) held(req backends.Request, a answer) error {
-	now := parseMicros(a.text(1))
-	first, err := decode[claim](a.text(6), "line", req.Key)
-	if err != nil {
-		return err
-	}
+	now := parseMicros(a.text(2))
 	held := &backends.HeldError{
-		Key: req.Key, AsOf: now.time(), Waiters: a.number(2), Ahead: a.number(3),
-		RetryAfter: time.Duration(max(parseMicros(a.text(4)), 0)) * time.Microsecond,
+		Key: req.Key, AsOf: now.time(), Waiters: a.number(3), Ahead: a.number(4), RetryAfter: parseMicros(a.text(5)).span(),
 	}
 	if req.Place > 0 {
 		held.Seen = bell(s.to.prefix.bell(req.Key, req.ID))
 	}
-	if c := first.public(a.text(5), now); c.State == backends.Waiting {
-		held.Next = &c
-	} else {
-		held.Holders = []backends.Claim{c}
+	if text := a.text(6); text != "" {
+		json.Unmarshal([]byte(text), &held.Notice) // what can't be read asks nothing
 	}
+	for pair := range slices.Chunk(a.texts(7), 2) {
+		c, err := decode[claim](pair[len(pair)-1], "line", req.Key)
+		if err != nil {
+			return err
+		}
+		if c := c.public(pair[0], now); c.State == backends.Waiting {
+			held.Next = &c
+		} else {
+			held.Holders = append(held.Holders, c)
+		}
+	}
+	slices.SortStableFunc(held.Holders, func(a, b backends.Claim) int { return a.Asked.Compare(b.Asked) })
+	held.RetryAfter = retryAfter(req.Mode, held)
 	return held
+}
+
+// retryAfter is until the first of those ends whose end may make it our turn: for who
+// shares, and for the first who waits for a slot, others than the claim in front.
+func retryAfter(mode backends.Mode, held *backends.HeldError) time.Duration {
+	after := max(held.RetryAfter, 0)
+	for _, h := range held.Holders {
+		ours := mode == backends.Shared && h.Mode != mode || mode == backends.Slots && held.Ahead == 0
+		if left := h.Expires.Sub(held.AsOf); ours && left < after {
+			after = left
+		}
+	}
+	return after
 }
 
 // enough refuses to count what too few replicas have. It may count yet, so it is an

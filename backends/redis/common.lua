@@ -4,6 +4,10 @@
 --   KEYS[3]  claims  hash: ID → its record, JSON
 --   KEYS[4]  key     hash: token (the counter), last and success (the runs of that name, JSON)
 --   KEYS[5]  ended   tombstone: exists when the ID was released
+--   KEYS[6]  index   sorted set: two entries for each claim in line, see line.lua
+--   KEYS[7]  done    hash: completed run → its entry, JSON
+--   KEYS[8]  order   sorted set: completed run → its place among them, oldest first
+--   KEYS[9]  forgets sorted set: completed run → µs at which it is forgotten, unless it is kept for ever
 -- ARGV[1] is the ID and ARGV[2] the version of the records that the client knows.
 -- A key is never computed, so that proxies can route each by what they are told.
 --
@@ -25,7 +29,9 @@ local function record(of)
   local ok, c = pcall(cjson.decode, json)
   if not ok or type(c) ~= 'table' or not tonumber(c.v) then error('flockd-unreadable') end
   if tonumber(c.v) > version then error('flockd-newer ' .. text(tonumber(c.v))) end
-  if not tonumber(c.ends) or not tonumber(c.kept) then error('flockd-unreadable') end
+  if not tonumber(c.ends) or not tonumber(c.kept) or type(c.mode) ~= 'string' or not tonumber(c.slots) then
+    error('flockd-unreadable')
+  end
   return c
 end
 
@@ -51,23 +57,6 @@ local function put(of, c)
   redis.call('ZADD', KEYS[2], text(ends(c)), of)
 end
 
-local function remove(of)
-  redis.call('ZREM', KEYS[1], of)
-  redis.call('ZREM', KEYS[2], of)
-  redis.call('HDEL', KEYS[3], of)
-end
-
--- first is the first in line and its claim, or nil. The dead in front of it go.
-local function first()
-  while true do
-    local head = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
-    if not head then return nil end
-    local c = record(head)
-    if c and ends(c) > now then return head, c end
-    remove(head)
-  end
-end
-
 -- admit lets the rest of the script write though Redis has no memory left: it looks
 -- at the first write of a script only, and this one, which changes nothing, takes
 -- none. Claims that are in line already are worked on like this, so that a full
@@ -76,19 +65,3 @@ local function admit() redis.call('PERSIST', KEYS[1]) end
 
 -- bury forbids the ID for that many milliseconds.
 local function bury(milliseconds) redis.call('SET', KEYS[5], '1', 'PX', milliseconds) end
-
--- leave takes a claim out of the line. It returns the ID whose turn has come by that,
--- '' if there is none. What is left of a key that nobody uses is forgotten after idle
--- milliseconds; while there are claims nothing has a TTL, for some policies evict
--- first what has one.
-local function leave(of, idle)
-  local before = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
-  remove(of)
-  local head, c = first()
-  if not head then
-    redis.call('PEXPIRE', KEYS[4], idle)
-  elseif head ~= before and c.state == 'waiting' then
-    return head
-  end
-  return ''
-end

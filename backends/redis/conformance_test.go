@@ -17,11 +17,12 @@ func TestConformance(t *testing.T) {
 		TTL:  time.Second,
 		// How late a busy machine may be; the store itself counts in microseconds.
 		Granularity: 200 * time.Millisecond,
-		Has:         backendtest.Waits | backendtest.MinHolds | backendtest.Dates,
+		Has: backendtest.Waits | backendtest.Ledgers | backendtest.SharedHolds | backendtest.SlotHolds |
+			backendtest.MinHolds | backendtest.Dates,
 		Newer: func(t testing.TB, key string) {
 			s := open(t, url)
 			lease := acquire(t, s, request(key))
-			do(t, s, "HSET", s.to.prefix.part(key, "claims"), lease.ID, `{"v":2,"state":{"of":"another kind"}}`)
+			do(t, s, "HSET", s.to.prefix.part(key, "claims"), lease.ID, `{"v":3,"state":{"of":"another kind"}}`)
 		},
 	})
 }

@@ -47,11 +47,13 @@ func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Ou
 	ctx, cancel := context.WithTimeout(ctx, s.to.timeout)
 	defer cancel()
 	ran := outcome != (backends.Outcome{})
-	a, err := s.run(ctx, releaseScript, key, id, 0, tombstone.Milliseconds(), idle.Milliseconds(),
-		ran, outcome.Class, outcome.Exit, outcome.Success)
-	if err == nil {
-		s.ring(ctx, key, a.text(1))
+	notice := ""
+	if outcome.Notice != (backends.Notice{}) {
+		notice = encode(outcome.Notice)
 	}
+	a, err := s.run(ctx, releaseScript, key, id, 0, tombstone.Milliseconds(), idle.Milliseconds(),
+		ran, outcome.Class, outcome.Exit, outcome.Success, notice)
+	s.ring(ctx, key, a.texts(1))
 	if err == nil && a.text(0) != "released" {
 		err = backends.ErrLost
 	}
@@ -62,10 +64,9 @@ func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Ou
 func (s *Store) Ask(ctx context.Context, key, id string, notice backends.Notice) error {
 	ctx, cancel := context.WithTimeout(ctx, s.to.timeout)
 	defer cancel()
-	a, err := s.run(ctx, askScript, key, id, 0, tombstone.Milliseconds(), idle.Milliseconds(), encode(notice), notice.Force)
-	if err == nil {
-		s.ring(ctx, key, a.text(1))
-	}
+	a, err := s.run(ctx, askScript, key, id, 0, tombstone.Milliseconds(), idle.Milliseconds(),
+		encode(notice), notice.Force, notice.Kind == backends.Supersede, backends.Broken)
+	s.ring(ctx, key, a.texts(1))
 	if err == nil && a.text(0) != "asked" {
 		err = backends.ErrNotFound
 	}

@@ -10,7 +10,7 @@ import (
 
 var (
 	call    = regexp.MustCompile(`redis\s*\.\s*p?call`)
-	literal = regexp.MustCompile(`^redis\.call\((?:'TIME'\)|'[A-Z]+', KEYS\[[1-5]\][,)])`)
+	literal = regexp.MustCompile(`^redis\.call\((?:'TIME'\)|'[A-Z]+', KEYS\[[1-9]\][,)])`)
 	comment = regexp.MustCompile(`--.*`)
 )
 
@@ -57,7 +57,7 @@ func TestLintFindsComputedKeys(t *testing.T) {
 	t.Parallel()
 	for _, lua := range []string{
 		"redis.call('GET', key)", "redis.call('GET', KEYS[i])", "redis.call('GET', KEYS[1] .. ':x')", `redis.call("GET", ARGV[1])`,
-		"x = redis.call('DEL', 'flockd:' .. id)", "redis.pcall('GET', key)", "redis.call(cmd, KEYS[1])", "redis.call('GET', KEYS[6])",
+		"x = redis.call('DEL', 'flockd:' .. id)", "redis.pcall('GET', key)", "redis.call(cmd, KEYS[1])", "redis.call('GET', KEYS[10])",
 		"local r = redis.call", "redis['call']('GET', key)", "redis.call('FLUSHALL')",
 		"redis . call('GET', key)", "redis.call('GET', KEYS[1]) redis.call('GET', key)",
 	} {

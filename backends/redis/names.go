@@ -27,6 +27,7 @@ func (n names) part(key, part string) string {
 func (n names) keys(key, id string) []string {
 	return []string{
 		n.part(key, "line"), n.part(key, "ends"), n.part(key, "claims"), n.part(key, "key"), n.part(key, "ended:"+id),
+		n.part(key, "index"), n.part(key, "done"), n.part(key, "order"), n.part(key, "forgets"),
 	}
 }
 

@@ -8,8 +8,9 @@ import (
 	"flockd/backends"
 )
 
-// version is what we write, and know.
-const version = backends.RecordVersion
+// version is what we know. Version 2 are claims of other modes than exclusive; who
+// knows version 1 alone would take them for exclusive ones. All else is version 1.
+const version = 2
 
 // micros is an instant or a token as the records have it: a decimal string, "0" for
 // none. An instant is µs since 1970 by the server's clock.
@@ -34,12 +35,16 @@ func (m micros) time() time.Time {
 	return time.UnixMicro(int64(m))
 }
 
+// span is the length of time, which may be negative.
+func (m micros) span() time.Duration { return time.Duration(m) * time.Microsecond }
+
 // claim is a record of the hash claims.
 type claim struct {
 	V       int             `json:"v"`
 	State   backends.State  `json:"state"`
 	Mode    backends.Mode   `json:"mode"`
 	Slots   int             `json:"slots"`
+	Slot    int             `json:"slot"`
 	Owner   backends.Owner  `json:"owner"`
 	Asked   micros          `json:"asked"`
 	Token   micros          `json:"token"`
@@ -57,7 +62,7 @@ func (c claim) public(id string, now micros) backends.Claim {
 		state = backends.Cooling // its holder is gone without a word
 	}
 	return backends.Claim{
-		ID: id, State: state, Mode: c.Mode, Slots: c.Slots, Token: backends.Token(c.Token), Owner: c.Owner,
+		ID: id, State: state, Mode: c.Mode, Slots: c.Slots, Slot: c.Slot, Token: backends.Token(c.Token), Owner: c.Owner,
 		Asked: c.Asked.time(), Granted: c.Granted.time(), Renewed: c.Renewed.time(), Expires: max(c.Ends, c.Kept).time(),
 		Notice: c.Notice,
 	}
@@ -72,17 +77,35 @@ type run struct {
 	End   micros         `json:"end"`
 	Class string         `json:"class"`
 	Exit  int            `json:"exit"`
+
+	Notice backends.Notice `json:"notice"`
 }
 
 func (r run) public() *backends.Run {
 	return &backends.Run{
 		Owner: r.Owner, Token: backends.Token(r.Token), Start: r.Start.time(), End: r.End.time(), Class: r.Class, Exit: r.Exit,
+		Notice: r.Notice,
+	}
+}
+
+// entry is a record of a completed run.
+type entry struct {
+	V       int            `json:"v"`
+	Token   micros         `json:"token"`
+	Owner   backends.Owner `json:"owner"`
+	At      micros         `json:"at"`
+	Forgets micros         `json:"forgets"` // 0: never
+}
+
+func (e entry) public(run string) backends.Entry {
+	return backends.Entry{
+		Run: run, Token: backends.Token(e.Token), Owner: e.Owner, At: e.At.time(), Forgets: e.Forgets.time(),
 	}
 }
 
 // decode reads a record, and refuses one of a newer version: no more than the
 // version is read of that.
-func decode[T claim | run](text, what, key string) (record T, err error) {
+func decode[T claim | run | entry](text, what, key string) (record T, err error) {
 	var head struct {
 		V int `json:"v"`
 	}

@@ -34,6 +34,7 @@ type Store struct {
 var _ interface {
 	backends.Backend
 	backends.Waiter
+	backends.Ledger
 } = (*Store)(nil)
 
 // Open reads the URL. The first request connects.

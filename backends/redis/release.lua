@@ -1,27 +1,26 @@
 -- Ends a hold or a place, and forbids the ID. ARGV: ID, version, tombstone ms, idle
 -- ms, then, for the record of the run: whether there is one (0 or 1), class, exit,
--- success (0 or 1).
--- Returns {'released' or 'lost', the ID whose turn has come ('': none)}.
+-- success (0 or 1), notice (JSON; '': none).
+-- Returns {'released' or 'lost', the IDs whose turn has come}.
 
--- keep records how the hold ended.
-local function keep(mine)
-  local run = cjson.encode({
-    v = version, owner = mine.owner, token = mine.token, start = mine.granted, ['end'] = text(now),
-    class = ARGV[6], exit = tonumber(ARGV[7]),
-  })
-  redis.call('HSET', KEYS[4], 'last', run)
-  if ARGV[8] == '1' then redis.call('HSET', KEYS[4], 'success', run) end
+-- release says whether the claim was a hold or a place.
+local function release(mine)
+  if not mine then return 'lost' end
+  local answer = (leased(mine) and mine.state ~= 'cooling') and 'released' or 'lost'
+  if holds(mine) and ARGV[5] == '1' then keep(mine, ARGV[6], ARGV[7], ARGV[8], ARGV[9]) end
+  if tonumber(mine.kept) > now then
+    mine.state, mine.ends = 'cooling', text(now)
+    put(id, mine)
+  else
+    leave(id, mine)
+  end
+  return answer
 end
 
 local mine = placed(id)
 admit()
 bury(ARGV[3])
-if not mine then return {'lost', ''} end
-local answer = (leased(mine) and mine.state ~= 'cooling') and 'released' or 'lost'
-if holds(mine) and ARGV[5] == '1' then keep(mine) end
-if tonumber(mine.kept) > now then
-  mine.state, mine.ends = 'cooling', text(now)
-  put(id, mine)
-  return {answer, ''}
-end
-return {answer, leave(id, ARGV[4])}
+prune(legible)
+local answer = release(mine and ends(mine) > now and mine or nil)
+rest(ARGV[4])
+return {answer, turns()}

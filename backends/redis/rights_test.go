@@ -56,8 +56,14 @@ func tour(ctx, hearing context.Context, s *Store) error {
 	holder := request("a")
 	waiter := queue("a")
 	var answer *backends.HeldError
+	once := request("b")
+	once.Once = &backends.Once{ID: "v42"}
+	var lease backends.Lease
 	steps := []func() error{
 		func() error { _, err := s.Acquire(ctx, dead); return err },
+		func() error { // to be mended
+			return s.client.HSet(ctx, s.to.prefix.part("a", "claims"), "x", "y").Err()
+		},
 		func() error { _, err := s.Acquire(ctx, holder); return err },
 		func() error {
 			_, err := s.Renew(ctx, backends.Lease{Key: "a", ID: holder.ID, TTL: time.Minute})
@@ -77,6 +83,16 @@ func tour(ctx, hearing context.Context, s *Store) error {
 		},
 		func() error { return s.Wait(hearing, answer) },
 		func() error { return s.Release(ctx, "a", waiter.ID, backends.Outcome{}) },
+		func() (err error) { lease, err = s.Acquire(ctx, once); return err },
+		func() error { return s.Complete(ctx, lease) },
+		func() error { _, err := s.Completed(ctx, "b", "v42"); return err },
+		func() error {
+			for _, err := range s.Entries(ctx, "b") {
+				return err
+			}
+			return errors.New("no completed run")
+		},
+		func() error { return s.Forget(ctx, "b", "v42") },
 		func() error {
 			for _, err := range s.List(ctx, "") {
 				return err

@@ -10,10 +10,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed common.lua
-var common string
+var (
+	//go:embed common.lua
+	common string
+	//go:embed line.lua
+	line string
+	//go:embed ledger.lua
+	ledger string
+)
 
-// script is one operation: what is its own, which follows common.lua.
+// script is one operation: what is its own, which follows what it shares with others.
 type script string
 
 var (
@@ -27,9 +33,27 @@ var (
 	askScript script
 	//go:embed inspect.lua
 	inspectScript script
+	//go:embed complete.lua
+	completeScript script
+	//go:embed completed.lua
+	completedScript script
+	//go:embed entries.lua
+	entriesScript script
+	//go:embed forget.lua
+	forgetScript script
 )
 
-func (sc script) text() string { return common + "\n" + string(sc) }
+func (sc script) text() string {
+	switch sc {
+	case acquireScript, completeScript:
+		return common + "\n" + line + "\n" + ledger + "\n" + string(sc)
+	case releaseScript, askScript:
+		return common + "\n" + line + "\n" + string(sc)
+	case completedScript, entriesScript, forgetScript:
+		return common + "\n" + ledger + "\n" + string(sc)
+	}
+	return common + "\n" + string(sc)
+}
 
 // answer is a script's, and how many replicas have it.
 type answer struct {

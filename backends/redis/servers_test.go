@@ -134,30 +134,31 @@ func TestForeignRecords(t *testing.T) {
 		"is no record of flockd's ": func(key, id string) {
 			do(t, s, "HSET", s.to.prefix.part(key, "claims"), id, `{"v":1,"ends":"soon"}`)
 		},
-		"(record version 7, this one knows 1)": func(key, id string) {
+		"(record version 7, this one knows 2)": func(key, id string) {
 			do(t, s, "HSET", s.to.prefix.part(key, "claims"), id, `{"v":7}`)
 		},
 		"is something else there": func(key, id string) {
 			do(t, s, "SET", s.to.prefix.part(key, "line"), "x")
 		},
 	} {
-		lease := acquire(t, s, request(what))
-		spoil(what, lease.ID)
-		text := strings.TrimSpace(what)
-		_, err := s.Acquire(t.Context(), request(what))
+		key, text := backends.NewID(), strings.TrimSpace(what)
+		lease := acquire(t, s, request(key))
+		spoil(key, lease.ID)
+		_, err := s.Acquire(t.Context(), request(key))
 		wantRefused(t, err, text)
 		_, err = s.Renew(t.Context(), lease)
 		wantRefused(t, err, text)
-		_, err = s.Inspect(t.Context(), what)
+		_, err = s.Inspect(t.Context(), key)
 		wantRefused(t, err, text)
-		wantRefused(t, s.Release(t.Context(), what, lease.ID, backends.Outcome{}), text)
-		wantRefused(t, s.Ask(t.Context(), what, lease.ID, backends.Notice{Force: true}), text)
+		wantRefused(t, s.Complete(t.Context(), lease), text)
+		wantRefused(t, s.Release(t.Context(), key, lease.ID, backends.Outcome{}), text)
+		wantRefused(t, s.Ask(t.Context(), key, lease.ID, backends.Notice{Force: true}), text)
 	}
 	// A dead claim of a newer version is refused as well, not pruned.
 	lease := acquire(t, s, backends.Request{Key: "dead", ID: backends.NewID(), Mode: backends.Exclusive, TTL: 1})
-	do(t, s, "HSET", s.to.prefix.part("dead", "claims"), lease.ID, `{"v":2}`)
+	do(t, s, "HSET", s.to.prefix.part("dead", "claims"), lease.ID, `{"v":3}`)
 	_, err := s.Acquire(t.Context(), request("dead"))
-	wantRefused(t, err, "record version 2")
+	wantRefused(t, err, "record version 3")
 }
 
 // A token that isn't a number is none.

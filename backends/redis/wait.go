@@ -11,8 +11,8 @@ import (
 	"flockd/backends"
 )
 
-// bell is HeldError.Seen: the list of the waiter who got that answer. Whoever's
-// release makes it its turn pushes to it.
+// bell is HeldError.Seen: the list of the waiter who got that answer. Whoever makes it
+// its turn, or has something else to tell it, pushes to it.
 type bell string
 
 const (
@@ -32,18 +32,20 @@ const (
 	rounding = 150 * time.Millisecond
 )
 
-// ring wakes the waiter id, if it listens; "" is nobody. Who doesn't hear it comes by
-// itself when it next keeps its place.
-func (s *Store) ring(ctx context.Context, key, id string) {
-	if id == "" {
+// ring wakes those waiters who listen. Who doesn't hear it comes by itself when it next
+// keeps its place.
+func (s *Store) ring(ctx context.Context, key string, ids []string) {
+	if len(ids) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, ringAtMost)
 	defer cancel()
-	list := s.to.prefix.bell(key, id)
 	p := s.client.Pipeline()
-	p.RPush(ctx, list, "1")
-	p.PExpire(ctx, list, rung)
+	for _, id := range ids {
+		list := s.to.prefix.bell(key, id)
+		p.RPush(ctx, list, "1")
+		p.PExpire(ctx, list, rung)
+	}
 	p.Exec(ctx)
 }
 

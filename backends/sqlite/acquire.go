@@ -4,8 +4,8 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
-	"math"
 	"time"
 
 	"flockd/backends"
@@ -16,12 +16,6 @@ import (
 // soon after its release.
 const tombstone = 10 * time.Minute
 
-// seen is HeldError.Seen: the place in line, and its bell before the answer.
-type seen struct {
-	seq  int64
-	word uint32
-}
-
 // Acquire implements backends.Backend. A key that is taken is refused by a read
 // alone where no place is wanted.
 func (s *Store) Acquire(ctx context.Context, req backends.Request) (backends.Lease, error) {
@@ -29,9 +23,6 @@ func (s *Store) Acquire(ctx context.Context, req backends.Request) (backends.Lea
 	defer cancel()
 	if err := req.Check(); err != nil {
 		return backends.Lease{}, s.failed("acquire", req.Key, err)
-	}
-	if req.Mode != backends.Exclusive || req.Once != nil {
-		return backends.Lease{}, backends.Refuse("", "sqlite: no shared or slot holds and no once yet")
 	}
 	if req.Place == 0 {
 		if err := s.glance(ctx, req); err != nil {
@@ -53,33 +44,57 @@ func (s *Store) Acquire(ctx context.Context, req backends.Request) (backends.Lea
 	return lease, nil
 }
 
-func (s *Store) acquire(ctx context.Context, req backends.Request) (lease backends.Lease, err error) {
-	var held *backends.HeldError
-	err = s.step(ctx, logged, func(t *tx) error {
-		mine, err := t.claimFor(req)
-		if err != nil {
-			return err
-		}
-		first, err := t.first(req.Key)
-		if err != nil {
-			return err
-		}
-		switch {
-		case first != nil && (mine == nil || first.seq != mine.seq):
-			held, err = t.stand(req, first, mine)
-			return err
-		case mine == nil:
-			if mine, err = t.join(req); err != nil {
-				return err
-			}
-		}
-		lease, err = t.grant(req, mine)
+// answer is what a question comes to: a lease, or why there is none.
+type answer struct {
+	lease backends.Lease
+	not   error   // *HeldError or *DoneError
+	rings []int64 // whom to wake
+}
+
+func (s *Store) acquire(ctx context.Context, req backends.Request) (backends.Lease, error) {
+	var a answer
+	err := s.step(ctx, logged, func(t *tx) (err error) {
+		a, err = t.answer(req)
 		return err
 	})
-	if err == nil && held != nil {
-		return lease, held
+	if err != nil {
+		return backends.Lease{}, err
 	}
-	return lease, err
+	s.ring(a.rings...)
+	return a.lease, a.not
+}
+
+func (t *tx) answer(req backends.Request) (answer, error) {
+	mine, err := t.claimFor(req)
+	if err != nil {
+		return answer{}, err
+	}
+	if mine != nil && mine.state == backends.Holding {
+		return t.extend(req, mine)
+	}
+	if done, err := t.succeeded(req); done != nil || err != nil {
+		return t.done(req.Key, done, mine, err)
+	}
+	first, err := t.first(req.Key)
+	if err != nil {
+		return answer{}, err
+	}
+	asks := mine
+	if asks == nil {
+		asks = newcomer(req)
+	}
+	comes, slot, err := t.turn(asks, first)
+	switch {
+	case err != nil:
+		return answer{}, err
+	case comes && asks.notice == "":
+		return t.grant(req, asks, slot)
+	}
+	if mine, err = t.stand(req, mine); err != nil {
+		return answer{}, err
+	}
+	held, err := t.held(req, first, mine)
+	return answer{not: held}, err
 }
 
 // claimFor is the live claim of the request's ID, nil if it has none.
@@ -104,114 +119,78 @@ func (t *tx) claimFor(req backends.Request) (*claim, error) {
 	return nil, t.exec("remove", mine.seq)
 }
 
-// first is the first live claim of the key's line. The dead ones before it go.
-func (t *tx) first(key string) (*claim, error) {
-	for {
-		c, err := scan(t.row("first", t.store.prefix, key))
-		if err != nil || c == nil || c.live(t.store.clock.boot, t.now) {
-			return c, err
-		}
-		if err := t.exec("remove", c.seq); err != nil {
-			return nil, err
-		}
+// done is the answer that the run has succeeded: the place of who waited for it goes.
+func (t *tx) done(key string, done *backends.Entry, mine *claim, err error) (answer, error) {
+	if err != nil {
+		return answer{}, err
 	}
+	a := answer{not: &backends.DoneError{Key: key, Entry: *done}}
+	if mine != nil {
+		a.rings, err = t.remove(mine)
+	}
+	return a, err
 }
 
-// stand keeps or takes a place behind first, if one is wanted, and says who is in
-// the way.
-func (t *tx) stand(req backends.Request, first, mine *claim) (held *backends.HeldError, err error) {
+// stand keeps or takes a place, if one is wanted, and returns it.
+func (t *tx) stand(req backends.Request, mine *claim) (*claim, error) {
+	until := t.now + int64(req.Place)
 	switch {
 	case req.Place == 0:
-	case mine == nil:
-		mine, err = t.join(req)
-	default:
-		err = t.exec("extend", t.now, t.now+int64(req.Place), mine.seq)
+		return mine, nil
+	case mine != nil:
+		return mine, t.exec("stay", t.now, until, mine.seq)
 	}
-	if err != nil {
-		return nil, err
+	mine = newcomer(req)
+	mine.renewed, mine.expires = t.now, until
+	if req.Once != nil {
+		mine.run = sql.NullString{String: req.Once.ID, Valid: true}
 	}
-	before := first
-	if mine != nil {
-		if before, err = scan(t.row("inFront", t.store.prefix, req.Key, mine.seq)); err != nil {
-			return nil, err
-		}
-	}
-	held = t.held(req.Key, first)
-	held.RetryAfter = time.Duration(max(before.expires, before.keptTill, t.now) - t.now)
-	ahead := int64(math.MaxInt64) // without a place we'd be behind everybody
-	if mine != nil {
-		ahead = mine.seq
-		held.Seen = t.store.place(mine.seq)
-	}
-	return held, t.row("waiters", ahead, t.store.prefix, req.Key, req.ID, t.store.clock.boot, t.now).Scan(&held.Waiters, &held.Ahead)
+	return mine, t.join(mine)
 }
 
-// held is the answer that first is in the way.
-func (t *tx) held(key string, first *claim) *backends.HeldError {
-	wall := time.UnixMicro(t.store.wall())
-	held := &backends.HeldError{Key: key, AsOf: wall}
-	if c := first.public(t.now, wall); c.State == backends.Waiting {
-		held.Next = &c
-	} else {
-		held.Holders = []backends.Claim{c}
-	}
-	return held
+// join puts c at the end of the line.
+func (t *tx) join(c *claim) error {
+	c.asked = t.now
+	return t.row("join", backends.RecordVersion, t.store.prefix, c.key, c.id, c.state, c.mode, c.slots, c.slot,
+		c.token, t.store.clock.boot, c.asked, c.granted, c.renewed, c.expires, c.keptTill, c.owner,
+		c.run, c.keep).Scan(&c.seq)
 }
 
-// join puts the request at the end of the line.
-func (t *tx) join(req backends.Request) (*claim, error) {
-	return scan(t.row("join", backends.RecordVersion, t.store.prefix, req.Key, req.ID, req.Mode,
-		t.store.clock.boot, t.now, t.now, t.now+int64(req.Place), encode(req.Owner)))
+// grant makes c, which waits or comes only now, the hold of a slot.
+func (t *tx) grant(req backends.Request, c *claim, slot int) (a answer, err error) {
+	waited := c.seq != atTheEnd
+	if c.token, err = t.token(); err != nil {
+		return a, err
+	}
+	c.state, c.slot, c.granted, c.renewed, c.expires = backends.Holding, slot, t.now, t.now, t.now+int64(req.TTL)
+	if req.MinHold > 0 {
+		c.keptTill = t.now + int64(req.MinHold)
+	}
+	if req.Once != nil {
+		c.run = sql.NullString{String: req.Once.RunAt(t.wall()), Valid: true}
+		c.keep = req.Once.KeepFor()
+	}
+	if !waited {
+		return answer{lease: t.lease(req, c)}, t.join(c)
+	}
+	a.lease = t.lease(req, c)
+	if err := t.exec("grant", c.slot, c.token, c.granted, c.renewed, c.expires, c.keptTill, c.run, c.keep, c.seq); err != nil {
+		return a, err
+	}
+	if c.mode == backends.Slots { // the next one waited for this turn, and another slot may be free
+		a.rings, err = t.nextTurn(c)
+	}
+	return a, err
 }
 
-// grant makes mine the hold, or extends it if it is one.
-func (t *tx) grant(req backends.Request, mine *claim) (backends.Lease, error) {
-	until := t.now + int64(req.TTL)
-	if mine.state == backends.Holding {
-		if err := t.exec("extend", t.now, until, mine.seq); err != nil {
-			return backends.Lease{}, err
-		}
-	} else {
-		token, err := t.token()
-		if err != nil {
-			return backends.Lease{}, err
-		}
-		mine.token, mine.granted = token, t.now
-		if req.MinHold > 0 {
-			mine.keptTill = t.now + int64(req.MinHold)
-		}
-		if err := t.exec("grant", token, t.now, t.now, until, mine.keptTill, mine.seq); err != nil {
-			return backends.Lease{}, err
-		}
-	}
-	wall := time.UnixMicro(t.store.wall())
+// extend is the answer to a holder that asks again.
+func (t *tx) extend(req backends.Request, mine *claim) (answer, error) {
+	return answer{lease: t.lease(req, mine)}, t.exec("extend", t.now, t.now+int64(req.TTL), mine.seq)
+}
+
+func (t *tx) lease(req backends.Request, c *claim) backends.Lease {
 	return backends.Lease{
-		Key: req.Key, ID: req.ID, Token: mine.token, Mode: mine.mode, TTL: req.TTL,
-		Granted: mine.public(t.now, wall).Granted,
-	}, nil
-}
-
-// Wait implements backends.Waiter.
-func (s *Store) Wait(ctx context.Context, held *backends.HeldError) error {
-	place, ok := held.Seen.(seen)
-	bell, err := s.bell()
-	if !ok || err != nil {
-		<-ctx.Done()
-		return ctx.Err()
+		Key: req.Key, ID: req.ID, Token: c.token, Mode: c.mode, Slot: c.slot, TTL: req.TTL,
+		Granted: c.public(t.now, t.wall()).Granted, Run: c.run.String, Keep: c.keep,
 	}
-	return bell.wait(ctx, place.seq, place.word)
-}
-
-// place is what Wait starts from. It must be taken inside the step: whoever leaves
-// the line later rings later.
-func (s *Store) place(seq int64) any {
-	bell, err := s.bell()
-	if err != nil {
-		return nil
-	}
-	word, err := bell.look(seq)
-	if err != nil {
-		return nil
-	}
-	return seen{seq, word}
 }

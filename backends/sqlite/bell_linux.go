@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -21,7 +22,23 @@ import (
 // missed, nothing is left behind by a process that dies, and it works between
 // containers that share the folder. Two places on one word wake each other for
 // nothing, which a hint may do.
-type bell struct{ words *[bellWords]atomic.Uint32 }
+//
+// The first word is for those who watch over holds: it is rung after the word of the
+// hold, and wakes one thread of each process, which looks whose it was.
+type bell struct {
+	page unsafe.Pointer // nothing may touch it without survive
+
+	mu      sync.Mutex
+	watches map[*watch]bool // of this process
+	hears   bool            // the thread for them is there
+}
+
+// A watch waits for the word of seq to be another than seen.
+type watch struct {
+	seq  int64
+	seen uint32
+	rung chan struct{}
+}
 
 const (
 	bellWords = 1024
@@ -58,7 +75,7 @@ func openBell(database string) (*bell, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map %s: %w", path, err)
 	}
-	return &bell{(*[bellWords]atomic.Uint32)(unsafe.Pointer(&page[0]))}, nil
+	return &bell{page: unsafe.Pointer(&page[0]), watches: map[*watch]bool{}}, nil
 }
 
 // allocate gives the page its block before it is touched: a full disk would end us
@@ -75,21 +92,38 @@ func allocate(fd int, size int64) error {
 	return err
 }
 
-func (b *bell) word(seq int64) *atomic.Uint32 { return &b.words[uint64(seq)%bellWords] }
+// word is the word of seq.
+func (b *bell) word(seq int64) *atomic.Uint32 { return b.at(1 + uint64(seq)%(bellWords-1)) }
+
+// watchWord is the one that is rung for all watches.
+func (b *bell) watchWord() *atomic.Uint32 { return b.at(0) }
+
+func (b *bell) at(i uint64) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Add(b.page, 4*i)) }
 
 // look reads the word of seq.
-func (b *bell) look(seq int64) (word uint32, err error) {
+func (b *bell) look(seq int64) (uint32, error) { return read(b.word(seq)) }
+
+func read(w *atomic.Uint32) (word uint32, err error) {
 	defer survive(&err)()
-	return b.word(seq).Load(), nil
+	return w.Load(), nil
 }
 
 // ring wakes who waits at seq.
-func (b *bell) ring(seq int64) (err error) {
+func (b *bell) ring(seq int64) error { return ring(b.word(seq)) }
+
+// ringWatches has those who watch over holds look at their words.
+func (b *bell) ringWatches() error { return ring(b.watchWord()) }
+
+func ring(w *atomic.Uint32) (err error) {
 	defer survive(&err)()
-	w := b.word(seq)
 	w.Add(1)
 	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWake, everybody, 0, 0, 0)
 	return nil
+}
+
+// sleep returns when w is rung, if it is still as seen, and at times for nothing.
+func sleep(w *atomic.Uint32, seen uint32) {
+	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWait, uintptr(seen), 0, 0, 0)
 }
 
 // wait returns once the word of seq isn't seen any more, or ctx ended. The sleep
@@ -101,9 +135,76 @@ func (b *bell) wait(ctx context.Context, seq int64, seen uint32) error {
 		if err != nil || word != seen {
 			return err
 		}
-		unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.word(seq))), futexWait, uintptr(seen), 0, 0, 0)
+		sleep(b.word(seq), seen)
 	}
 	return ctx.Err()
+}
+
+// watch is wait without a thread of its own, for a word whose ring is followed by ringWatches.
+func (b *bell) watch(ctx context.Context, seq int64, seen uint32) error {
+	w := &watch{seq, seen, make(chan struct{})}
+	b.add(w)
+	defer b.drop(w)
+	if word, err := b.look(seq); err != nil || word != seen {
+		return err // it was rung before the thread knew of w
+	}
+	select {
+	case <-w.rung:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (b *bell) add(w *watch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.watches[w] = true
+	if !b.hears {
+		b.hears = true
+		go b.hear()
+	}
+}
+
+func (b *bell) drop(w *watch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.watches, w)
+}
+
+// hear is the thread for all watches. It stays: a process that has had one may have
+// another, and the page lasts as long as the process.
+func (b *bell) hear() {
+	for {
+		word, err := read(b.watchWord())
+		if err == nil {
+			err = b.pass()
+		}
+		if err != nil {
+			break
+		}
+		sleep(b.watchWord(), word)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.hears = false
+}
+
+// pass wakes those whose words have changed.
+func (b *bell) pass() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for w := range b.watches {
+		word, err := b.look(w.seq)
+		if err != nil {
+			return err
+		}
+		if word != w.seen {
+			close(w.rung)
+			delete(b.watches, w)
+		}
+	}
+	return nil
 }
 
 // survive turns a fault into an error: the page is gone when somebody has cut the

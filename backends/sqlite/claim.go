@@ -24,6 +24,9 @@ type claim struct {
 	boot                                       string
 	asked, granted, renewed, expires, keptTill int64
 	owner, notice                              string
+	toldOfIt                                   bool           // a renewal has told of the notice
+	run                                        sql.NullString // of Request.Once; empty: that of the period by the grant
+	keep                                       time.Duration
 }
 
 // scan reads a claim, and refuses one of a newer version.
@@ -31,7 +34,7 @@ func scan(row interface{ Scan(...any) error }) (*claim, error) {
 	var c claim
 	err := row.Scan(&c.seq, &c.v, &c.prefix, &c.key, &c.id, &c.state, &c.mode, &c.slots, &c.slot,
 		&c.token, &c.boot, &c.asked, &c.granted, &c.renewed, &c.expires, &c.keptTill,
-		&c.owner, &c.notice)
+		&c.owner, &c.notice, &c.toldOfIt, &c.run, &c.keep)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, nil
@@ -49,8 +52,11 @@ func (c *claim) leased(boot string, now int64) bool { return c.boot == boot && n
 
 // live reports whether the claim still has its place in the line.
 func (c *claim) live(boot string, now int64) bool {
-	return c.boot == boot && now < max(c.expires, c.keptTill)
+	return c.boot == boot && now < c.ends()
 }
+
+// ends is when the claim leaves the line unless it is extended.
+func (c *claim) ends() int64 { return max(c.expires, c.keptTill) }
 
 // public is the claim as others see it. Instants are shown by the wall clock as it
 // is now, so that a clock which was set since doesn't tell a wrong age.
@@ -63,7 +69,7 @@ func (c *claim) public(now int64, wall time.Time) backends.Claim {
 	}
 	b := backends.Claim{
 		ID: c.id, State: c.state, Mode: c.mode, Slots: c.slots, Slot: c.slot, Token: c.token,
-		Asked: at(c.asked), Granted: at(c.granted), Renewed: at(c.renewed), Expires: at(max(c.expires, c.keptTill)),
+		Asked: at(c.asked), Granted: at(c.granted), Renewed: at(c.renewed), Expires: at(c.ends()),
 	}
 	if b.State == backends.Holding && now >= c.expires {
 		b.State = backends.Cooling // its holder is gone without a word

@@ -18,7 +18,7 @@ func TestConformance(t *testing.T) {
 		TTL:  time.Second,
 		// How late a busy machine may be; the store itself counts in nanoseconds.
 		Granularity: 200 * time.Millisecond,
-		Has:         backendtest.Waits | backendtest.MinHolds | backendtest.Dates,
+		Has:         backendtest.All &^ backendtest.Registers,
 		Newer: func(t testing.TB, key string) {
 			s := open(t, path)
 			acquire(t, s, request(key))

@@ -24,7 +24,7 @@ func (s *Store) Renew(ctx context.Context, lease backends.Lease) (backends.Renew
 			return backends.ErrLost
 		}
 		renewal.Notice = mine.told()
-		return t.exec("extend", t.now, t.now+int64(lease.TTL), mine.seq)
+		return t.exec("renew", t.now, t.now+int64(lease.TTL), mine.seq)
 	})
 	return renewal, s.failed("renew", lease.Key, s.lostIfMoved(err))
 }
@@ -34,21 +34,21 @@ func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Ou
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	var gone bool
-	var behind int64
+	var rings []int64
 	err := s.step(ctx, logged, func(t *tx) error {
 		mine, err := scan(t.row("mine", s.prefix, key, id))
 		if err != nil {
 			return err
 		}
 		if gone = mine.ended(s.clock.boot, t.now); mine != nil {
-			if behind, err = t.leave(mine, outcome); err != nil {
+			if rings, err = t.leave(mine, outcome); err != nil {
 				return err
 			}
 		}
 		return t.exec("end", id, s.clock.boot, t.now+int64(tombstone))
 	})
 	if err == nil {
-		s.ring(behind)
+		s.ring(rings...)
 	}
 	if err == nil && gone {
 		err = backends.ErrLost
@@ -57,37 +57,36 @@ func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Ou
 }
 
 // leave takes a claim out of the line, or lets it cool, and records its run. It
-// returns whom to ring for.
-func (t *tx) leave(mine *claim, outcome backends.Outcome) (behind int64, err error) {
+// returns whom to wake.
+func (t *tx) leave(mine *claim, outcome backends.Outcome) (rings []int64, err error) {
 	if mine.holds(t.store.clock.boot, t.now) && outcome != (backends.Outcome{}) {
 		if err := t.record(mine, outcome); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 	if mine.boot == t.store.clock.boot && mine.keptTill > t.now {
-		return 0, t.exec("cool", mine.seq)
+		return t.cool(mine)
 	}
 	return t.remove(mine)
 }
 
-// remove takes a claim out of the line, and returns the place of the live one
-// behind it if that waits, else 0.
-func (t *tx) remove(c *claim) (behind int64, err error) {
+// cool ends a hold whose key stays taken. Those whose turn would have come are woken,
+// to learn when it will.
+func (t *tx) cool(mine *claim) ([]int64, error) {
+	if err := t.exec("cool", mine.seq); err != nil {
+		return nil, err
+	}
+	t.without = mine.seq
+	defer func() { t.without = 0 }()
+	return t.freed(mine)
+}
+
+// remove takes a claim out of the line, and returns whom to wake.
+func (t *tx) remove(c *claim) ([]int64, error) {
 	if err := t.exec("remove", c.seq); err != nil {
-		return 0, err
+		return nil, err
 	}
-	for {
-		next, err := scan(t.row("behind", c.prefix, c.key, c.seq))
-		if err != nil || next == nil || next.state != backends.Waiting {
-			return 0, err
-		}
-		if next.live(t.store.clock.boot, t.now) {
-			return next.seq, nil
-		}
-		if err := t.exec("remove", next.seq); err != nil {
-			return 0, err
-		}
-	}
+	return t.freed(c)
 }
 
 // record keeps the run as the key's last one, and as its last success if it is one.
@@ -96,7 +95,7 @@ func (t *tx) record(mine *claim, outcome backends.Outcome) error {
 	start := end - (t.now-mine.granted)/1000
 	keep := func(success int) error {
 		return t.exec("recordRun", mine.prefix, mine.key, success, backends.RecordVersion,
-			mine.owner, mine.token, start, end, outcome.Class, outcome.Exit)
+			mine.owner, mine.token, start, end, outcome.Class, outcome.Exit, noticeText(outcome.Notice))
 	}
 	if err := keep(0); err != nil || !outcome.Success {
 		return err
@@ -104,42 +103,47 @@ func (t *tx) record(mine *claim, outcome backends.Outcome) error {
 	return keep(1)
 }
 
-// ring wakes the waiter at seq; 0 is nobody. Without a bell it comes by itself when it next
-// keeps its place.
-func (s *Store) ring(seq int64) {
-	if seq == 0 {
-		return
-	}
-	if bell, err := s.bell(); err == nil {
-		bell.ring(seq)
-	}
-}
-
 // Ask implements backends.Backend.
 func (s *Store) Ask(ctx context.Context, key, id string, notice backends.Notice) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	var behind int64
-	err := s.step(ctx, logged, func(t *tx) error {
-		theirs, err := scan(t.row("mine", s.prefix, key, id))
-		if err != nil {
+	var theirs *claim
+	var rings []int64
+	err := s.step(ctx, logged, func(t *tx) (err error) {
+		if theirs, err = scan(t.row("mine", s.prefix, key, id)); err != nil {
 			return err
 		}
-		if theirs == nil || !theirs.live(s.clock.boot, t.now) {
+		switch {
+		case theirs == nil || !theirs.live(s.clock.boot, t.now),
+			notice.Kind == backends.Supersede && theirs.state != backends.Waiting:
 			return backends.ErrNotFound
-		}
-		if !notice.Force {
-			return t.exec("notify", encode(notice), theirs.seq)
-		}
-		if behind, err = t.remove(theirs); err != nil {
+		case notice.Force:
+			rings, err = t.force(theirs, notice)
 			return err
 		}
-		return t.exec("end", id, s.clock.boot, t.now+int64(tombstone))
+		return t.exec("notify", noticeText(notice), theirs.seq)
 	})
 	if err == nil {
-		s.ring(behind)
+		s.ring(rings...)
+		s.tell(theirs)
 	}
 	return s.failed("ask", key, err)
+}
+
+// force removes a claim at once, and records the run that it breaks. It returns whom to
+// wake.
+func (t *tx) force(theirs *claim, notice backends.Notice) ([]int64, error) {
+	boot := t.store.clock.boot
+	if theirs.holds(boot, t.now) {
+		if err := t.record(theirs, backends.Outcome{Class: backends.Broken, Notice: notice}); err != nil {
+			return nil, err
+		}
+	}
+	rings, err := t.remove(theirs)
+	if err != nil {
+		return nil, err
+	}
+	return rings, t.exec("end", theirs.id, boot, t.now+int64(tombstone))
 }
 
 // ended reports whether c has nothing left to release.
@@ -153,9 +157,19 @@ func (c *claim) holds(boot string, now int64) bool {
 }
 
 // told is the notice that was left for c.
-func (c *claim) told() (n backends.Notice) {
-	if c.notice != "" {
-		json.Unmarshal([]byte(c.notice), &n) // what can't be read asks nothing
+func (c *claim) told() backends.Notice { return noticeIn(c.notice) }
+
+// noticeIn reads a notice; empty is none.
+func noticeIn(text string) (n backends.Notice) {
+	if text != "" {
+		json.Unmarshal([]byte(text), &n) // what can't be read asks nothing
 	}
 	return n
+}
+
+func noticeText(n backends.Notice) string {
+	if n == (backends.Notice{}) {
+		return ""
+	}
+	return encode(n)
 }

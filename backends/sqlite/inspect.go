@@ -13,35 +13,38 @@ import (
 )
 
 // glance answers a request that wants no place by a read, which takes no lock and
-// waits for nobody. Nil means that the key may be free, or is ours.
+// waits for nobody. Nil means that the key may be free, or that the ID has a claim.
 func (s *Store) glance(ctx context.Context, req backends.Request) error {
 	return s.look(ctx, func(t *tx) error {
-		first, err := t.firstLive(req.Key)
-		if err != nil || first == nil || first.id == req.ID {
+		not, err := t.refusal(req)
+		if not == nil || err != nil {
 			return err
 		}
-		held, err := t.stand(req, first, nil)
-		if err != nil {
+		mine, err := scan(t.row("mine", s.prefix, req.Key, req.ID))
+		if mine != nil || err != nil {
 			return err
 		}
-		return held
+		return not
 	})
 }
 
-// firstLive is first without removing anything.
-func (t *tx) firstLive(key string) (*claim, error) {
-	rows, err := t.rows("line", t.store.prefix, key)
+// refusal is why a newcomer isn't granted the key: a *DoneError or a *HeldError.
+func (t *tx) refusal(req backends.Request) (not, err error) {
+	done, err := t.succeeded(req)
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		c, err := scan(rows)
-		if err != nil || c.live(t.store.clock.boot, t.now) {
-			return c, err
-		}
+	if done != nil {
+		return &backends.DoneError{Key: req.Key, Entry: *done}, nil
 	}
-	return nil, rows.Err()
+	first, err := t.first(req.Key)
+	if err != nil {
+		return nil, err
+	}
+	if comes, _, err := t.turn(newcomer(req), first); comes || err != nil {
+		return nil, err
+	}
+	return t.held(req, first, nil)
 }
 
 // Inspect implements backends.Backend.
@@ -116,23 +119,13 @@ func (t *tx) rows(name string, args ...any) (*sql.Rows, error) {
 }
 
 func (t *tx) status(key string) (backends.Status, error) {
-	wall := time.UnixMicro(t.store.wall())
+	wall := t.wall()
 	status := backends.Status{Key: key, AsOf: wall}
-	rows, err := t.rows("line", t.store.prefix, key)
+	err := t.walk(func(c *claim) bool {
+		status.Line = append(status.Line, c.public(t.now, wall))
+		return true
+	}, "line", t.store.prefix, key)
 	if err != nil {
-		return status, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		c, err := scan(rows)
-		if err != nil {
-			return status, err
-		}
-		if c.live(t.store.clock.boot, t.now) {
-			status.Line = append(status.Line, c.public(t.now, wall))
-		}
-	}
-	if err := rows.Err(); err != nil {
 		return status, err
 	}
 	return status, t.addRuns(&status)
@@ -149,15 +142,16 @@ func (t *tx) addRuns(status *backends.Status) error {
 		var run backends.Run
 		var success bool
 		var v int
-		var owner string
+		var owner, notice string
 		var start, end int64
-		if err := rows.Scan(&success, &v, &owner, &run.Token, &start, &end, &run.Class, &run.Exit); err != nil {
+		if err := rows.Scan(&success, &v, &owner, &run.Token, &start, &end, &run.Class, &run.Exit, &notice); err != nil {
 			return err
 		}
 		if v > backends.RecordVersion {
 			return newer("last run", status.Key, v)
 		}
 		json.Unmarshal([]byte(owner), &run.Owner) // for display only
+		run.Notice = noticeIn(notice)
 		run.Start, run.End = time.UnixMicro(start), time.UnixMicro(end)
 		if success {
 			status.LastSuccess = &run

@@ -14,13 +14,13 @@ import (
 
 const (
 	applicationID = 0x666c6b64 // "flkd"
-	schemaVersion = 1
+	schemaVersion = 2
 )
 
-// migrate makes the tables in an empty database, and refuses one that isn't
-// flockd's or that a newer one made.
+// migrate makes the tables in an empty database, brings those of an older flockd up to
+// date, and refuses a database that isn't flockd's or that a newer one made.
 func (s *Store) migrate(ctx context.Context) error {
-	var made, empty bool
+	var made bool
 	err := s.look(ctx, func(t *tx) (err error) {
 		made, err = t.made()
 		return err
@@ -28,21 +28,23 @@ func (s *Store) migrate(ctx context.Context) error {
 	if made || err != nil {
 		return err
 	}
+	var lacks string
 	err = s.read(ctx, func(t *tx) (err error) {
-		empty, err = t.empty()
+		lacks, err = t.lacks()
 		return err
 	})
-	if !empty || err != nil {
+	if lacks == "" || err != nil {
 		return err
 	}
 	if err := s.look(ctx, (*tx).keepLog); err != nil {
 		return err
 	}
 	return s.step(ctx, durable, func(t *tx) error {
-		if empty, err := t.empty(); !empty || err != nil {
+		lacks, err := t.lacks()
+		if lacks == "" || err != nil {
 			return err // somebody else was first
 		}
-		return t.run(schema + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion))
+		return t.run(lacks + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion))
 	})
 }
 
@@ -52,24 +54,32 @@ func (t *tx) made() (bool, error) {
 	return app == applicationID && version == schemaVersion, err
 }
 
-// empty reports whether the database has no tables, and refuses one whose tables
-// are not ours. It has to be asked in a transaction.
+// empty reports whether the database has no tables. It has to be asked in a transaction.
 func (t *tx) empty() (bool, error) {
+	lacks, err := t.lacks()
+	return lacks == schema, err
+}
+
+// lacks is the statements that make the tables as they should be, empty if they are, and
+// refuses tables that are not ours. It has to be asked in a transaction.
+func (t *tx) lacks() (string, error) {
 	var tables int
 	app, version, err := t.marks()
 	if err = errors.Join(err, t.row("tables").Scan(&tables)); err != nil {
-		return false, err
+		return "", err
 	}
 	switch {
 	case app == 0 && version == 0 && tables == 0:
-		return true, nil
+		return schema, nil
 	case app != applicationID:
-		return false, backends.Refuse("name another file with --backend sqlite:///…", "%s is another program's database", t.store.path)
+		return "", backends.Refuse("name another file with --backend sqlite:///…", "%s is another program's database", t.store.path)
 	case version > schemaVersion:
-		return false, backends.Refuse("use the newer flockd here as well",
+		return "", backends.Refuse("use the newer flockd here as well",
 			"%s was made by a newer flockd (schema version %d, this one knows %d)", t.store.path, version, schemaVersion)
+	case version == 1:
+		return statement("from1"), nil
 	}
-	return false, nil
+	return "", nil
 }
 
 func (t *tx) marks() (app, version int, err error) {

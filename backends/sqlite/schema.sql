@@ -1,6 +1,7 @@
 -- What the sqlite driver keeps. Durations and instants end in what they are
 -- of: mono is nanoseconds of the host's CLOCK_MONOTONIC, which mean something
--- only within one boot; wall is microseconds since 1970, for display.
+-- only within one boot; wall is microseconds since 1970, for display and for what
+-- outlasts a boot.
 
 -- The one counter that every token comes from: token.go says how.
 CREATE TABLE tokens (
@@ -30,9 +31,14 @@ CREATE TABLE claims (
     expires_mono INTEGER NOT NULL, -- of the place, the lease or the cooling
     kept_mono    INTEGER NOT NULL, -- grant + min-hold: taken until then, even if the lease ends; 0: no longer
     owner        TEXT    NOT NULL, -- JSON
-    notice       TEXT    NOT NULL DEFAULT '' -- JSON; empty: none
+    notice       TEXT    NOT NULL DEFAULT '', -- JSON; empty: none
+    told         INTEGER NOT NULL DEFAULT 0, -- 1: a renewal has told of the notice
+    run          TEXT,                       -- which isn't repeated; NULL: none; empty while it waits: that of the period by then
+    keep         INTEGER NOT NULL DEFAULT 0  -- how long the run's success is kept, in ns; 0: for ever
 );
 CREATE INDEX line ON claims (prefix, key, seq);
+-- Who waits, those for an unshared hold first: to count them, and to find the next one of a kind.
+CREATE INDEX places ON claims (prefix, key, mode = 'shared', seq, expires_mono) WHERE state = 'waiting';
 
 -- IDs that were released: an acquire overtaken by its own release finds itself here.
 CREATE TABLE ended (
@@ -54,5 +60,20 @@ CREATE TABLE runs (
     end_wall   INTEGER NOT NULL,
     class      TEXT    NOT NULL,
     exit       INTEGER NOT NULL,
+    notice     TEXT    NOT NULL DEFAULT '', -- JSON; empty: none
     PRIMARY KEY (prefix, key, success)
 ) WITHOUT ROWID;
+
+-- Each key's runs that have succeeded and aren't repeated.
+CREATE TABLE ledger (
+    prefix       TEXT    NOT NULL,
+    key          TEXT    NOT NULL,
+    run          TEXT    NOT NULL,
+    v            INTEGER NOT NULL,
+    token        INTEGER NOT NULL,
+    owner        TEXT    NOT NULL, -- JSON
+    at_wall      INTEGER NOT NULL,
+    forgets_wall INTEGER NOT NULL, -- 0: kept for ever
+    PRIMARY KEY (prefix, key, run)
+) WITHOUT ROWID;
+CREATE INDEX forgets ON ledger (forgets_wall) WHERE forgets_wall > 0;

@@ -29,6 +29,8 @@ type Store struct {
 var _ interface {
 	backends.Backend
 	backends.Waiter
+	backends.Watcher
+	backends.Ledger
 } = (*Store)(nil)
 
 // Open opens the database at u, and makes it where there is none.

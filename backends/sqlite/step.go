@@ -34,10 +34,15 @@ func (l *link) Driver() driver.Driver { return &l.driver }
 // the lock was there. A reading from before the wait for it would be too old to
 // judge a lease by.
 type tx struct {
-	store *Store
-	conn  *sql.Conn
-	now   int64
+	store   *Store
+	conn    *sql.Conn
+	now     int64
+	writes  bool  // it isn't for reading alone
+	without int64 // a claim that the line is looked at as if it had left; 0: none
 }
+
+// wall is the wall clock: for display, and for what outlasts a boot.
+func (t *tx) wall() time.Time { return time.UnixMicro(t.store.wall()) }
 
 // durability says what a commit waits for.
 type durability string
@@ -56,7 +61,7 @@ func (s *Store) step(ctx context.Context, d durability, do func(*tx) error) erro
 		return err
 	}
 	defer conn.Close()
-	t := &tx{store: s, conn: conn}
+	t := &tx{store: s, conn: conn, writes: true}
 	if d == durable {
 		if err := t.run("PRAGMA synchronous = FULL"); err != nil {
 			return err

@@ -72,6 +72,9 @@ func (s *Store) raise(ctx context.Context) error {
 const forgetRuns = 396 * 24 * time.Hour
 
 func (t *tx) tidy() error {
+	if err := t.exec("forgetClaims", t.store.clock.boot); err != nil {
+		return err
+	}
 	if err := t.exec("forgetEnded", t.store.clock.boot, t.now); err != nil {
 		return err
 	}
