@@ -186,7 +186,7 @@ func (q *breakQuery) nobody(status backends.Status) error {
 	text := status.Key + " is free"
 	switch {
 	case stateOf(status) == stateCooling:
-		text = status.Key + " is " + heldText(heldOf(status, status.Line)) + ": nobody is there to be asked, --force frees it now"
+		text = status.Key + " is " + heldText(heldOf(status, status.Line), onlooker) + ": nobody is there to be asked, --force frees it now"
 	case len(waiters) > 0:
 		text = fmt.Sprintf("nobody holds %s; %d waiting, whose places --id gives up", status.Key, len(waiters))
 	}
@@ -235,7 +235,7 @@ func claimText(status backends.Status, c backends.Claim) string {
 	if c.State == backends.Waiting {
 		return "in line for " + status.Key + " is " + namedOwner(c.Owner) + inFull.since("", status.AsOf, c.Asked)
 	}
-	return status.Key + " is " + heldText(heldOf(status, []backends.Claim{c}))
+	return status.Key + " is " + heldText(heldOf(status, []backends.Claim{c}), onlooker)
 }
 
 func isTerminal(f *os.File) bool {

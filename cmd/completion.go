@@ -47,10 +47,14 @@ var flagWords = map[string][]string{
 	"ttl":            {"30s", "5m", "1h"},
 	"max-runtime":    {"10m", "1h", "1d"},
 	"grace":          {"5s", "10s", "30s"},
+	"min-hold":       {"30s", "5m", "1h"},
+	"once-per":       {"hour", "day", "week", "month", "15m"},
+	"once-lead":      {"30s", "1m", "5m"},
+	"once-keep":      {"7d", "30d", "365d"},
 }
 
 // freeFlags take what no one can guess.
-var freeFlags = []string{"key", "note", "shell", "conflict-exit-code"}
+var freeFlags = []string{"key", "once", "tz", "slots", "max-waiters", "note", "shell", "conflict-exit-code"}
 
 func exitWords() []string {
 	var words []string

@@ -38,7 +38,7 @@ func (a *app) newConfig() *cobra.Command {
 	s.register(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().Lookup("json").Annotations = map[string][]string{inGroup: {groupOutput}}
-	for _, name := range []string{"shell", "no-wait", "conflict-exit-code"} {
+	for _, name := range []string{"shell", "once", "no-wait", "conflict-exit-code"} {
 		cmd.Flags().Lookup(name).Hidden = true // of no use here
 	}
 	completeFlags(cmd)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"flockd/backends"
 	"flockd/runner"
 )
 
@@ -17,6 +18,16 @@ type settings struct {
 
 	backend       *value[string]
 	ttl           *value[time.Duration]
+	shared        *value[bool]
+	slots         *value[int]
+	minHold       *value[time.Duration]
+	once          *value[string]
+	oncePer       *value[backends.Period]
+	onceLead      *value[time.Duration]
+	onceKeep      *value[time.Duration]
+	tz            *value[*time.Location]
+	maxWaiters    *value[int]
+	supersede     *value[bool]
 	wait          *value[time.Duration]
 	noWait        *value[bool]
 	onLost        *value[runner.OnLost]
@@ -40,6 +51,16 @@ func newSettings() *settings {
 		key:           unsetValue("KEY", "", parseKey),
 		backend:       unsetValue("URL", "", parseBackend),
 		ttl:           newValue("DUR", "5m", atLeast(time.Second)),
+		shared:        newSwitch(),
+		slots:         unsetValue("N", 0, parseSlots),
+		minHold:       newValue("DUR", "0", atLeast(0)),
+		once:          unsetValue("ID", "", parseRun),
+		oncePer:       unsetValue("DUR|hour|day|week|month", backends.Period{}, parsePeriod),
+		onceLead:      newValue("DUR", "30s", atLeast(0)),
+		onceKeep:      unsetValue("DUR", 0, atLeast(time.Second)),
+		tz:            unsetValue[*time.Location]("ZONE", nil, parseZone),
+		maxWaiters:    unsetValue("N", 0, parseMaxWaiters),
+		supersede:     newSwitch(),
 		wait:          newValue("DUR|forever", "0", parseWait),
 		noWait:        newSwitch(),
 		onLost:        newValue("kill|warn", "kill", oneOf(runner.Kill, runner.Warn)),
@@ -70,6 +91,15 @@ func (s *settings) presets() map[string]preset {
 	return map[string]preset{
 		"backend":        s.backend,
 		"ttl":            s.ttl,
+		"shared":         s.shared,
+		"slots":          s.slots,
+		"min-hold":       s.minHold,
+		"once-per":       s.oncePer,
+		"once-lead":      s.onceLead,
+		"once-keep":      s.onceKeep,
+		"tz":             s.tz,
+		"max-waiters":    s.maxWaiters,
+		"supersede":      s.supersede,
 		"wait":           s.wait,
 		"on-lost":        s.onLost,
 		"warn-signal":    s.warnSignal,
@@ -88,6 +118,7 @@ func (s *settings) presets() map[string]preset {
 // Groups of flags, in the order of the help.
 const (
 	groupLock    = "The lock"
+	groupOnce    = "Once"
 	groupWaiting = "Waiting"
 	groupCommand = "The command"
 	groupOutcome = "Outcome"
@@ -95,7 +126,7 @@ const (
 	groupOther   = "Other"
 )
 
-var flagGroups = []string{groupLock, groupWaiting, groupCommand, groupOutcome, groupOutput, groupOther}
+var flagGroups = []string{groupLock, groupOnce, groupWaiting, groupCommand, groupOutcome, groupOutput, groupOther}
 
 // Annotations of flags.
 const (
@@ -113,10 +144,23 @@ func (s *settings) register(set *pflag.FlagSet) {
 	add(groupLock, "backend", "b", s.backend, "where the lock lives").
 		Annotations[byDefault] = []string{"$FLOCKD_BACKEND, else the configuration, else sqlite:"}
 	add(groupLock, "ttl", "", s.ttl, "length of the lease: how long the key stays taken if this host dies. It is renewed while the command runs")
+	addSwitch(set, groupLock, "shared", "s", s.shared, "share the key with all others who say --shared")
+	add(groupLock, "slots", "", s.slots, "share the key with others who say --slots N: at most N hold it at a time, each with a number from 0, FLOCKD_SLOT")
+	add(groupLock, "min-hold", "", s.minHold, "keep the key taken until this long after the grant, even if the command ended sooner, failed or was killed. flockd doesn't stay for it")
 	add(groupLock, "on-unavailable", "", s.onUnavailable, "what to do when the store is out of reach, or refuses us, before the start; run means without the lock")
+
+	add(groupOnce, "once", "", s.once, "run nothing if a run of KEY with this ID has succeeded before")
+	add(groupOnce, "once-per", "", s.oncePer, "the same with an ID for each period: run nothing if a run has succeeded in this one. DUR divides a day")
+	add(groupOnce, "tz", "", s.tz, "the time zone in which a day, week or month begins, such as Europe/Berlin or UTC; needed for these")
+	add(groupOnce, "once-lead", "", s.onceLead, "begin each period this much early, so that clocks which differ by less agree on it")
+	add(groupOnce, "once-keep", "", s.onceKeep, "how long a success is remembered").
+		Annotations[byDefault] = []string{"for ever with --once, for two periods with --once-per"}
 
 	add(groupWaiting, "wait", "w", s.wait, "how long to stand in line; 0 skips at once")
 	addSwitch(set, groupWaiting, "no-wait", "n", s.noWait, "the same as --wait 0")
+	add(groupWaiting, "max-waiters", "", s.maxWaiters, "skip where N stand in line already").
+		Annotations[byDefault] = []string{"no limit"}
+	addSwitch(set, groupWaiting, "supersede", "", s.supersede, "make those who stand in line leave it, with a skip; whoever holds the key is left alone")
 	add(groupWaiting, "note", "", s.note, "shown to whoever is kept waiting").
 		Annotations[byDefault] = []string{"the CI run's URL, where one is known"}
 
@@ -135,7 +179,7 @@ func (s *settings) register(set *pflag.FlagSet) {
 		Annotations[shortOnly] = nil
 	add(groupOutcome, "result-file", "", s.resultFile, "write the outcome to FILE as JSON; +FILE appends a line")
 
-	addSwitch(set, groupOutput, "quiet", "q", s.quiet, "say nothing on a skip, nor when no store is named")
+	addSwitch(set, groupOutput, "quiet", "q", s.quiet, "say nothing on a skip, of a run that is done, nor when no store is named")
 	addSwitch(set, groupOutput, "verbose", "v", s.verbose, "say more")
 	add(groupOutput, "log-format", "", s.logFormat, "how flockd's own lines look")
 	add(groupOther, "config", "", s.config, "read this configuration alone").

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -55,11 +56,15 @@ func (l *legacy) release() (last *backends.Run, err error) {
 	ctx, cancel := context.WithTimeout(ctx, inspectAtMost)
 	defer cancel()
 	status, err := store.Inspect(ctx, lease.Key)
-	if err == nil && status.Last != nil && status.Last.Token == lease.Token && status.Last.Class != string(classKilled) {
-		last = status.Last
+	last = status.Last
+	if err != nil || last == nil || last.Token != lease.Token || slices.Contains(unknownEnds, last.Class) {
+		return nil, nil
 	}
 	return last, nil
 }
+
+// unknownEnds are the classes of runs of which the store doesn't know how they ended.
+var unknownEnds = []string{string(classKilled), backends.Broken}
 
 // keepToItself makes a process deaf to people, and has it leave no core: that would hold the
 // store's secrets.

@@ -54,6 +54,8 @@ var runVariables = [][2]string{
 	{"`FLOCKD_TOKEN`", "Set for the command: the fencing token, a decimal number below 2^53. Not set for a command that runs unlocked."},
 	{"`FLOCKD_ID`", "Set for the command: the ID of this hold."},
 	{"`FLOCKD_TTL`", "Set for the command: the length of the lease in seconds, as granted; decimals where it has them."},
+	{"`FLOCKD_SLOT`", "Set for the command with --slots: the number of its slot, from 0. No two that run at a time have the same."},
+	{"`FLOCKD_ONCE`", "Set for the command with --once and --once-per: the ID of this run."},
 	{"`PATH`", "Where COMMAND is looked for."},
 	{"`HOME`, `XDG_CONFIG_HOME`, `XDG_STATE_HOME`", "Where the user's configuration and the default store are."},
 }
@@ -63,7 +65,8 @@ outcome as in the table above (finished, skipped, done, lost, unavailable, max-r
 not-started, interrupted, usage, internal), or killed, which no exit code stands for: flockd was killed, and
 the guard wrote it once nothing was left of the command. Beside it are the key, the hold's ID, the token, the
 backend without secrets, the host, user and pid of flockd, the base name of the command, the
-times, "exit_code" of the command, the "signal" that ended it, "unlocked",
+times, "exit_code" of the command, the "signal" that ended it, "unlocked", the "mode" with
+"slots" and "slot", the ID of the "run" and whether its success is "unrecorded", the "notice" of whoever asked it to stop or to leave the line,
 "held_by", "error" and "flockd_exit_code". The file has mode 0600 and is replaced as a
 whole, so that a reader never finds half of it. With a + in front of the name each
 state is appended as one line. Where flags or settings
@@ -90,6 +93,26 @@ long it has waited. On a terminal that is one line, which is drawn over every se
 --log-format json, where TERM is dumb or unset, and while flockd is in the background of its terminal it is a line at the start, one when
 the holder or the place has changed, every 30 seconds at most, and one every 5 minutes while nothing changes. A store that has given no
 answer for 10 seconds is named in their stead. -q says nothing of it.`
+
+const runLine = `Exclusive, shared and slot holds of a key stand in one line, in the order in which they asked. An exclusive one is granted the key when nobody is
+in front of it; a shared one when only shared ones are; one of --slots N when fewer than N are, all of the same N. So a waiting exclusive run isn't
+starved by shared ones that come later, and whoever wants the key in another way than those in front waits until they are gone.
+
+A run whose key is held by a run that encloses it, and which would have to wait for that, is an error with exit code 64, also where others stand between.
+
+--max-waiters counts those in front alone: of several that come at once the first ones stay. --supersede asks all who wait in front to leave; a
+run that leaves so, or because an operator wants it to, exits with 75 and says who it was.`
+
+const runOnce = `With --once and --once-per a success is recorded under the run's ID, in the same step that proves that the hold still stands; the record is of KEY alone.
+A failure isn't recorded, nor is a success of a run whose flockd was killed before it could be: the next one runs again. So the command
+has to bear that it runs once more than it succeeded. A success that can't be recorded is tried again for as long as the lease would last without
+renewals, or until a signal comes; then flockd says "unrecorded" and exits with 79.
+
+The ID is the period in which the key is granted, by the store's clock: 2026-11-29T22:15:00Z for a part of a day, aligned to midnight UTC; 2026-11-29, 2026-W48
+or 2026-11 in the time zone for a day, a week from Monday and a month. Where a store shows no clock (etcd), this host's picks the period. All who use
+KEY must agree on the period and the zone. --once-lead makes a run that starts up to so much early count for the period that is about to begin.
+
+With --wait, a run that waits while another one of the same ID succeeds is done at once, without running, even if the key isn't free yet.`
 
 const runProcesses = `The command is stopped as a whole: its process group, its descendants, and those of them that
 left the group or lost their parent. That happens when its lease can't be proven any more, after --max-runtime, and
@@ -149,6 +172,10 @@ func runSections(r *roff) {
 	r.text(storeOptions)
 	r.section("waiting")
 	r.text(runWaiting)
+	r.section("shared holds, slots and manners in line")
+	r.text(runLine)
+	r.section("runs that aren't repeated")
+	r.text(runOnce)
 	r.section("processes")
 	r.text(runProcesses)
 	r.section("signals")

@@ -14,13 +14,20 @@ const stamp = "2006-01-02 15:04:05 -0700"
 // cleanClaims are claims whose foreign text is fit for a terminal.
 func cleanClaims(claims []backends.Claim) []backends.Claim {
 	claims = slices.Clone(claims)
-	for i := range claims {
-		for _, o := range []*backends.Owner{&claims[i].Owner, &claims[i].Notice.By} {
-			o.User, o.Host, o.Command, o.Note = clean(o.User), clean(o.Host), clean(o.Command), clean(o.Note)
-		}
-		claims[i].Notice.Reason = clean(claims[i].Notice.Reason)
+	for i, c := range claims {
+		claims[i].Owner, claims[i].Notice = cleanOwner(c.Owner), cleanNotice(c.Notice)
 	}
 	return claims
+}
+
+func cleanOwner(o backends.Owner) backends.Owner {
+	o.User, o.Host, o.Command, o.Note = clean(o.User), clean(o.Host), clean(o.Command), clean(o.Note)
+	return o
+}
+
+func cleanNotice(n backends.Notice) backends.Notice {
+	n.By, n.Reason = cleanOwner(n.By), clean(n.Reason)
+	return n
 }
 
 // brevity is how much of who is in the way doesn't fit.
@@ -32,10 +39,10 @@ const (
 	namesOnly         // user and host
 )
 
-// heldText says who is in the way and since when, as far as the store can tell:
+// heldText says who is in the way of a wish and since when, as far as the store can tell:
 // "held by root@web2 (pid 4711, report.sh) for 2d3h, since …; renewed 12s ago; 3 waiting".
-func heldText(held *backends.HeldError) string {
-	text := renewedText(held)
+func heldText(held *backends.HeldError, w wish) string {
+	text := renewedText(held, w)
 	if held.Waiters > 0 {
 		text += fmt.Sprintf("; %d waiting", held.Waiters)
 	}
@@ -43,40 +50,53 @@ func heldText(held *backends.HeldError) string {
 }
 
 // renewedText is heldText without those who wait.
-func renewedText(held *backends.HeldError) string {
-	text := inTheWay(held, inFull)
-	if len(held.Holders) > 0 {
-		if c := held.Holders[0]; c.State != backends.Cooling && !c.Renewed.IsZero() {
-			text += "; renewed " + age(held.AsOf.Sub(c.Renewed)) + " ago"
-		}
+func renewedText(held *backends.HeldError, w wish) string {
+	text := inTheWay(held, w, inFull)
+	if c := foremost(held); len(held.Holders) > 0 && c.State != backends.Cooling && !c.Renewed.IsZero() {
+		text += "; renewed " + age(held.AsOf.Sub(c.Renewed)) + " ago"
+	}
+	if why := w.unlike(held); why != "" {
+		text += "; " + why
 	}
 	return text
 }
 
 // inTheWay says who is, and since when.
-func inTheWay(held *backends.HeldError, b brevity) string {
+func inTheWay(held *backends.HeldError, w wish, b brevity) string {
+	c := foremost(held)
 	switch {
+	case c == nil:
+		return "taken"
 	case len(held.Holders) > 0:
-		return holderText(held, b)
-	case held.Next != nil:
-		return "nobody holds it, next in line is " + b.owner(held.Next.Owner) + b.since("in line", held.AsOf, held.Next.Asked)
+		return holderText(held, w, b)
 	}
-	return "taken"
+	return "nobody holds it, next in line is " + b.owner(c.Owner) + b.since("in line", held.AsOf, c.Asked)
+}
+
+// foremost is the claim in the way that is named: a hold before those that cool, and the
+// next in line where there is neither; nil: the store doesn't say.
+func foremost(held *backends.HeldError) *backends.Claim {
+	for i, c := range held.Holders {
+		if c.State == backends.Holding {
+			return &held.Holders[i]
+		}
+	}
+	if len(held.Holders) > 0 {
+		return &held.Holders[0]
+	}
+	return held.Next
 }
 
 // noteOf is the note of who is in the way.
 func noteOf(held *backends.HeldError) string {
-	switch {
-	case len(held.Holders) > 0:
-		return held.Holders[0].Owner.Note
-	case held.Next != nil:
-		return held.Next.Owner.Note
+	if c := foremost(held); c != nil {
+		return c.Owner.Note
 	}
 	return ""
 }
 
-func holderText(held *backends.HeldError, b brevity) string {
-	c := held.Holders[0]
+func holderText(held *backends.HeldError, w wish, b brevity) string {
+	c := foremost(held)
 	who := b.owner(c.Owner)
 	if others := len(held.Holders) - 1; others > 0 {
 		who += fmt.Sprintf(" and %d more", others)
@@ -84,7 +104,7 @@ func holderText(held *backends.HeldError, b brevity) string {
 	if c.State == backends.Cooling {
 		return "cooling" + b.until(held.AsOf, c.Expires) + " after " + who + b.since("", held.AsOf, c.Granted)
 	}
-	return "held by " + who + b.since("", held.AsOf, c.Granted)
+	return w.heldAs(c, len(held.Holders)) + " by " + who + b.since("", held.AsOf, c.Granted)
 }
 
 // since is " for 2d3h, since 2026-11-27 01:00:02 +0800"; empty: the store

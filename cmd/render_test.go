@@ -55,7 +55,7 @@ func TestSkipLine(t *testing.T) {
 		{&backends.HeldError{}, "taken"},
 	} {
 		c.held.AsOf = asOf
-		if got := heldText(c.held); got != c.want {
+		if got := heldText(c.held, onlooker); got != c.want {
 			t.Errorf("\n got %s\nwant %s", got, c.want)
 		}
 	}
@@ -88,8 +88,8 @@ func TestReports(t *testing.T) {
 		{runner.Result{Class: runner.Skipped, Held: held},
 			"flockd: skipped nightly: held by root@web2 (pid 4711, report.sh) for 2d3h, since 2026-11-27 01:00:02 +0800; renewed 12s ago; 3 waiting\n", ""},
 		{runner.Result{Class: runner.Skipped, Err: errors.New("refused")}, "flockd: skipped nightly: the store redis://u:***@h/0 is unavailable: refused\n", ""},
-		{runner.Result{Class: runner.Done, Err: &backends.DoneError{Entry: backends.Entry{Run: "r1", At: asOf, Owner: holder().Owner}}},
-			"flockd: nightly is done already: \"r1\" succeeded at 2026-11-29 04:00:02 +0800, run by root@web2 (pid 4711, report.sh)\n", ""},
+		{runner.Result{Class: runner.Done, Err: &backends.DoneError{Entry: backends.Entry{Run: "r1", Owner: holder().Owner}}},
+			"flockd: nightly: r1 has succeeded already: by root@web2 (pid 4711, report.sh)\n", ""},
 		{runner.Result{Class: runner.Lost, Lease: token, Err: backends.ErrLost, Exit: killed},
 			"flockd: lost the lock on nightly (token 42): the hold is gone; the command was ended by signal KILL\n", "="},
 		{runner.Result{Class: runner.MaxRuntime, Exit: killed}, "flockd: stopped nightly after --max-runtime 1h: the command was ended by signal KILL\n", "="},

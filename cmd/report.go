@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"syscall"
+	"time"
 
-	"flockd/backends"
 	"flockd/runner"
 )
 
@@ -21,9 +20,9 @@ func (r *lockedRun) report(res runner.Result) {
 	case runner.Skipped:
 		r.reportSkip(res, class)
 	case runner.Done:
-		r.say(slog.LevelInfo, doneText(r.key, res.Err), class)
+		r.say(slog.LevelInfo, doneText(r.key, res.Err, time.Now()), class, slog.String("run", r.file.Run))
 	case runner.Lost:
-		r.say(slog.LevelError, fmt.Sprintf("lost the lock on %s (token %d): %v; the command %s", r.key, res.Lease.Token, res.Err, exitText(res.Exit)), class, token)
+		r.say(slog.LevelError, lostText(r.key, res), r.lostAttrs(res, class, token)...)
 	case runner.MaxRuntime:
 		r.say(slog.LevelError, fmt.Sprintf("stopped %s after --max-runtime %s: the command %s", r.key, short(r.maxRuntime), exitText(res.Exit)), class, token)
 	case runner.Unavailable:
@@ -32,7 +31,7 @@ func (r *lockedRun) report(res runner.Result) {
 	case runner.Interrupted:
 		r.say(slog.LevelInfo, fmt.Sprintf("stopped waiting for %s: signal %s", r.key, signalName(res.Signal)), class)
 	case runner.Nested:
-		r.say(slog.LevelError, fmt.Sprintf("%s is %s, which encloses this one: the wait would never end", r.key, heldText(res.Held)), class)
+		r.say(slog.LevelError, fmt.Sprintf("%s is %s, which encloses this one: the wait would never end", r.key, heldText(r.enclosing(res.Held), r.wish())), class)
 		r.print.say(slog.LevelError, "hint: leave the inner flockd run out, or give it another key")
 	case runner.NotStarted:
 		r.reportNotStarted(res.Err, class)
@@ -52,21 +51,6 @@ func (r *lockedRun) hint(err error) {
 	if hint := hintOf(err); hint != "" {
 		r.print.say(slog.LevelError, "hint: "+hint)
 	}
-}
-
-func (r *lockedRun) reportSkip(res runner.Result, class slog.Attr) {
-	if res.Held == nil {
-		r.say(slog.LevelInfo, fmt.Sprintf("skipped %s: the store %s is unavailable: %s", r.key, r.backend, r.whyNot(res.Err)), class)
-		return
-	}
-	text := "skipped " + r.key + ": " + heldText(res.Held)
-	if slices.ContainsFunc(res.Held.Holders, func(c backends.Claim) bool { return slices.Contains(r.chain, c.ID) }) {
-		text += "; it encloses this run"
-	}
-	if r.wait > 0 {
-		text += "; gave up after " + short(r.wait)
-	}
-	r.say(slog.LevelInfo, text, class, slog.Any("held_by", cleanClaims(res.Held.Holders)), slog.Int("waiting", res.Held.Waiters))
 }
 
 // reportGrace reports a grace that doesn't fit the TTL that the store granted.
@@ -112,13 +96,4 @@ func exitText(e runner.Exit) string {
 		return "did not run"
 	}
 	return fmt.Sprintf("exited with %d", e.Code)
-}
-
-func doneText(key string, err error) string {
-	var done *backends.DoneError
-	if !errors.As(err, &done) {
-		return fmt.Sprintf("%s is done already: %v", key, err)
-	}
-	e := done.Entry
-	return fmt.Sprintf("%s is done already: %q succeeded at %s, run by %s", key, e.Run, e.At.Local().Format(stamp), ownerText(e.Owner))
 }

@@ -42,7 +42,13 @@ type record struct {
 	ExitCode *int             `json:"exit_code,omitempty"` // the command's
 	Signal   string           `json:"signal,omitempty"`    // that ended the command, or the wait
 	Unlocked bool             `json:"unlocked,omitempty"`
+	Mode     backends.Mode    `json:"mode,omitempty"`       // as asked for
+	Slots    int              `json:"slots,omitempty"`      // with mode slots
+	Slot     *int             `json:"slot,omitempty"`       // once granted
+	Run      string           `json:"run,omitempty"`        // with --once and --once-per: the run's ID
+	Missing  bool             `json:"unrecorded,omitempty"` // its success is not recorded, so that it will be run again
 	HeldBy   []backends.Claim `json:"held_by,omitempty"`
+	Notice   *backends.Notice `json:"notice,omitempty"` // of whoever asked the run to stop, or to leave the line
 	Error    string           `json:"error,omitempty"`
 	Status   *int             `json:"flockd_exit_code,omitempty"` // unless a signal ends flockd, which shells show as 128+N
 }
@@ -140,9 +146,18 @@ func (f *resultFile) write(class runner.Class) error {
 	return bare(err)
 }
 
+// granted notes what a lease says; a zero one says nothing.
+func (f *resultFile) granted(lease backends.Lease) {
+	f.Token, f.Run = lease.Token, lease.Run
+	if lease.Mode == backends.Slots {
+		f.Slot = &lease.Slot
+	}
+}
+
 // start notes that the command is about to start; without a lease: unlocked.
 func (f *resultFile) start(lease backends.Lease) {
-	f.Token, f.Unlocked = lease.Token, lease.ID == ""
+	f.granted(lease)
+	f.Unlocked = lease.ID == ""
 	if f.Started.IsZero() {
 		f.Started = time.Now()
 	}
@@ -156,7 +171,8 @@ func (f *resultFile) running(lease backends.Lease) error {
 
 // end writes how it came out.
 func (f *resultFile) end(res runner.Result, status int, clean func(string) string) error {
-	f.Token, f.Unlocked, f.Status = res.Lease.Token, res.Unlocked, &status
+	f.granted(res.Lease)
+	f.Unlocked, f.Status, f.Missing = res.Unlocked, &status, res.Unrecorded
 	f.Ended = res.Exit.Ended
 	if f.Ended.IsZero() {
 		f.Started, f.Ended = time.Time{}, time.Now()
@@ -168,6 +184,13 @@ func (f *resultFile) end(res runner.Result, status int, clean func(string) strin
 	}
 	if res.Held != nil {
 		f.HeldBy = cleanClaims(res.Held.Holders)
+	}
+	var done *backends.DoneError
+	if errors.As(res.Err, &done) {
+		f.Run = done.Entry.Run
+	}
+	if n := noticeOf(res); n != (backends.Notice{}) {
+		f.Notice = &n
 	}
 	if res.Err != nil {
 		f.Error = clean(res.Err.Error())

@@ -23,6 +23,13 @@ type runOptions struct {
 
 	inherited string // FLOCKD_BACKEND, if it is the backend
 
+	mode       backends.Mode
+	slots      int // with Slots
+	minHold    time.Duration
+	once       *backends.Once
+	maxWaiters int // see runner.Options
+	supersede  bool
+
 	ttl           time.Duration
 	wait          time.Duration
 	onLost        runner.OnLost
@@ -46,7 +53,8 @@ func (a *app) newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run --key KEY [flags] -- COMMAND [ARG...]",
 		Short: "Run a command under the lock on a key",
-		Long: "Run COMMAND under the lock on KEY, which at most one command holds at a time.\n" +
+		Long: "Run COMMAND under the lock on KEY, which at most one command holds at a time, or\n" +
+			"with --shared or --slots several of a kind, in the order in which they asked.\n" +
 			"The lease on the key is renewed while COMMAND runs. When it can't be proven any\n" +
 			"more, COMMAND is stopped before anybody else can be granted the key.\n\n" +
 			"A duration is 90s, 1h30m or 1d12h; a bare number is seconds. Flags end at the\n" +
@@ -76,6 +84,13 @@ const runExamples = `
 # deploy: stand in line for ten minutes, and stop a deployment after an hour
 flockd run -k deploy/web -w 10m --max-runtime 1h -- ./deploy.sh production
 
+# each night once, whichever host of three comes first, and again on the next one if it failed
+0 1 * * *  /usr/local/bin/flockd run -q -k nightly-report --once-per day --tz Europe/Berlin -w 2h -- /usr/local/bin/report.sh
+
+# a queue of previews of which only the newest matters; four builds at a time
+flockd run -k preview/web -w 1h --supersede -- ./preview.sh
+flockd run -k builds --slots 4 -w 1h -- sh -c './build.sh --port 900$FLOCKD_SLOT'
+
 # CI: whoever is kept waiting sees which run it is
 FLOCKD_BACKEND=$LOCK_URL flockd run -k terraform/prod -w 30m --note "$CI_JOB_URL" -- terraform apply
 `
@@ -95,7 +110,7 @@ func (a *app) runLocked(ctx context.Context, o *runOptions) error {
 	r.signals = a.takeSignals() // from here on there is something to lose, the result file first
 	file, err := openResultFile(o.resultFile, record{
 		Key: o.key, ID: id, Backend: o.backend.String(), Host: who.Host, User: who.User,
-		PID: who.PID, Command: who.Command, Note: who.Note, Asked: time.Now(),
+		PID: who.PID, Command: who.Command, Note: who.Note, Mode: o.mode, Slots: o.slots, Asked: time.Now(),
 	})
 	if err != nil {
 		return err
@@ -173,9 +188,11 @@ func (r *lockedRun) options(store backends.Backend, path string) runner.Options 
 	return runner.Options{
 		Backend: store,
 		Request: backends.Request{
-			Key: r.key, ID: r.id, Owner: r.who, Mode: backends.Exclusive, TTL: r.ttl,
+			Key: r.key, ID: r.id, Owner: r.who, Mode: r.mode, Slots: r.slots, TTL: r.ttl, MinHold: r.minHold, Once: r.once,
 		},
 		Wait:          r.wait,
+		MaxWaiters:    r.maxWaiters,
+		Supersede:     r.supersede,
 		Chain:         r.chain,
 		Command:       r.command(path, store),
 		Grace:         r.grace,

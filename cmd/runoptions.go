@@ -43,8 +43,8 @@ func (s *settings) runOptions(streams Streams, args []string) (*runOptions, erro
 	if err := s.resolve(streams); err != nil {
 		return nil, err
 	}
-	if s.warnSignal.given() && s.onLost.of != runner.Warn {
-		return nil, usage("", "--warn-signal %s only makes sense with --on-lost warn", s.warnSignal.text)
+	if err := s.checkTogether(); err != nil {
+		return nil, err
 	}
 	text := s.backend.of
 	if s.backend.from == fromDefault {
@@ -56,6 +56,7 @@ func (s *settings) runOptions(streams Streams, args []string) (*runOptions, erro
 	}
 	o := &runOptions{
 		key: s.key.of, backend: backend, from: s.backend.from,
+		mode: s.mode(), slots: s.slots.of, minHold: s.minHold.of, once: s.onceOf(), maxWaiters: s.maxWaiters.of, supersede: s.supersede.of,
 		ttl: s.ttl.of, wait: s.wait.of, onLost: s.onLost.of, warnSignal: s.warnSignal.of,
 		grace: s.grace.of, maxRuntime: s.maxRuntime.of, leftovers: s.leftovers.of, onUnavailable: s.onUnavailable.of,
 		argv: args, chain: chain(streams), note: s.note.of, exits: s.exits.code, resultFile: s.resultFile.of,

@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"flockd/backends"
 	"flockd/runner"
 )
 
 // plain are the options of a run without flags.
 func plain() runOptions {
 	return runOptions{
-		key: "k", from: fromDefault, ttl: 5 * time.Minute, onLost: runner.Kill, warnSignal: syscall.SIGURG,
+		key: "k", from: fromDefault, mode: backends.Exclusive, ttl: 5 * time.Minute, onLost: runner.Kill, warnSignal: syscall.SIGURG,
 		grace: runner.DefaultGrace, onUnavailable: runner.Fail, argv: []string{"true"}, exits: map[runner.Class]int{},
 	}
 }

@@ -21,6 +21,7 @@ const (
 // wait is what is known of a wait. Times are of this host's monotonic clock.
 type wait struct {
 	key      string
+	wish     wish
 	began    time.Time
 	held     *backends.HeldError // the last answer; nil: none yet
 	answered time.Time           // when that came, or the wait began
@@ -53,11 +54,8 @@ func (w *wait) standing(now time.Time) standing {
 		return s
 	}
 	s.known, s.ahead = true, w.held.Ahead
-	switch {
-	case len(w.held.Holders) > 0:
-		s.first, s.state = w.held.Holders[0].ID, w.held.Holders[0].State
-	case w.held.Next != nil:
-		s.first, s.state = w.held.Next.ID, w.held.Next.State
+	if c := foremost(w.held); c != nil {
+		s.first, s.state = c.ID, c.State
 	}
 	return s
 }
@@ -76,7 +74,7 @@ func (w *wait) line(now time.Time) string {
 		text += w.silence(now, inFull)
 	} else {
 		held := w.asOf(now)
-		text += renewedText(held) + "; " + place(held)
+		text += renewedText(held, w.wish) + "; " + place(held)
 	}
 	if d := now.Sub(w.began); d >= time.Second {
 		text += "; waited " + age(d)
@@ -115,14 +113,14 @@ func (w *wait) facts(now time.Time, b brevity, withPlace bool) string {
 	if withPlace {
 		at = ", " + place(held)
 	}
-	return at + ": " + inTheWay(held, b)
+	return at + ": " + inTheWay(held, w.wish, b)
 }
 
 // silence says since when nothing is known. What was known before doesn't age.
 func (w *wait) silence(now time.Time, b brevity) string {
 	text := "no answer from the store for " + age(now.Sub(w.answered))
 	if w.held != nil {
-		text += "; before that " + inTheWay(w.held, b)
+		text += "; before that " + inTheWay(w.held, w.wish, b)
 	}
 	return text
 }
@@ -169,7 +167,7 @@ type waiting struct {
 func (r *lockedRun) newWaiting() *waiting {
 	w := &waiting{
 		clean: r.print.clean, say: r.say, redraw: r.lines.redraw,
-		wait: wait{key: r.key, began: r.began, answered: r.began},
+		wait: wait{key: r.key, wish: r.wish(), began: r.began, answered: r.began},
 		over: make(chan struct{}),
 	}
 	if !r.json && r.print.log.Enabled(context.Background(), slog.LevelInfo) {

@@ -86,7 +86,7 @@ func TestInTheWay(t *testing.T) {
 		"nobody holds it, next in line is root@web2 in line for 2d4h": {AsOf: asOf, Next: &next},
 		"taken": taken(0, 0),
 	} {
-		if got := inTheWay(held, namesOnly); got != want {
+		if got := inTheWay(held, onlooker, namesOnly); got != want {
 			t.Errorf("\n got %s\nwant %s", got, want)
 		}
 	}

@@ -13,7 +13,10 @@
 //	in line   | a grant                            | held
 //	          | a grant after its own Term time    | in line: asked again, which extends it
 //	          | the wait or the patience runs out, | over; the claim is released
-//	          | a refusal, HUP, INT, QUIT or TERM  |
+//	          | a refusal, HUP, INT, QUIT or TERM, |
+//	          | a notice for the place, its end by |
+//	          | force, a success of Request.Once,  |
+//	          | or Options.MaxWaiters in front     |
 //	held      | a renewal                          | held, counted from its own sent
 //	          | a hint that a renewal has news     | held: renewed at once
 //	          | any failed renewal but ErrLost     | held: the old deadline stands

@@ -24,6 +24,7 @@ type faulty struct {
 	renew   func(context.Context, backends.Lease) (backends.Renewal, error)
 	release func(ctx context.Context, key, id string, o backends.Outcome) error
 	wait    func(context.Context, *backends.HeldError) error
+	ask     func(ctx context.Context, key, id string, n backends.Notice) error
 }
 
 func (f *faulty) Traits() backends.Traits {
@@ -52,6 +53,13 @@ func (f *faulty) Release(ctx context.Context, key, id string, o backends.Outcome
 		return f.release(ctx, key, id, o)
 	}
 	return f.Backend.Release(ctx, key, id, o)
+}
+
+func (f *faulty) Ask(ctx context.Context, key, id string, n backends.Notice) error {
+	if f.ask != nil {
+		return f.ask(ctx, key, id, n)
+	}
+	return f.Backend.Ask(ctx, key, id, n)
 }
 
 func (f *faulty) Wait(ctx context.Context, held *backends.HeldError) error {

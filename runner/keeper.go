@@ -16,17 +16,20 @@ import (
 type LostError struct {
 	Key    string
 	Token  backends.Token
-	Notice backends.Notice // set if somebody asked for the key
-	Err    error           // backends.ErrLost by the store's word, ErrExpiring by our clock; nil with a Notice
+	Notice backends.Notice // set if somebody asked for the key, or is known to have removed the hold: Notice.Force
+	Err    error           // backends.ErrLost by the store's word, ErrExpiring by our clock; nil where the hold was asked for
 }
 
 // Error says why, and leaves the key to whoever prints it.
 func (e *LostError) Error() string {
-	if e.Err != nil {
+	n := e.Notice
+	if n == (backends.Notice{}) {
 		return e.Err.Error()
 	}
-	n := e.Notice
 	text := fmt.Sprintf("%s@%s asked for the key (%s)", n.By.User, n.By.Host, n.Kind)
+	if n.Force {
+		text = fmt.Sprintf("broken by %s@%s", n.By.User, n.By.Host)
+	}
 	if n.Reason != "" {
 		text += ": " + n.Reason
 	}
@@ -238,7 +241,7 @@ func (k *keeper) answered(sent time.Duration, a answer[backends.Renewal]) {
 	k.blame(nil)
 	t = k.retimed(t.late(now), a.value.TTL).renewed(sent, rand.Float64())
 	k.guard.deadline(sent + t.timing.Kill)
-	if n := a.value.Notice; n.Kind != "" {
+	if n := a.value.Notice; n.Kind != "" && n.Kind != backends.Supersede { // that one is for waiters
 		t = t.noticed(&LostError{Key: k.lease.Key, Token: k.lease.Token, Notice: n}, now)
 	}
 	k.write(t)

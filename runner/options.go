@@ -17,6 +17,9 @@ const Forever time.Duration = -1
 // GiveBackName is argv[0] of a program that carries out an Options.Legacy.
 const GiveBackName = guard.GiveBackName
 
+// Nobody as Options.MaxWaiters stands in no line.
+const Nobody = -1
+
 // DefaultGrace as Options.Grace takes the default of the TTL that was granted.
 const DefaultGrace time.Duration = -1
 
@@ -61,6 +64,9 @@ type Options struct {
 	Spent    time.Duration // of Wait and Patience, before the call
 	Patience time.Duration // how long the store may stay out of reach, if Wait isn't longer; 0: 5 s
 	Chain    []string      // IDs of the enclosing holds, outermost first: Run never waits behind one of them
+
+	MaxWaiters int  // with Wait: leave the line where so many wait in front; 0: no limit; Nobody: where a place is needed at all
+	Supersede  bool // with Wait: ask the waiters in front to leave the line
 
 	Command    Command
 	Grace      time.Duration // between TERM and KILL; 0: none; DefaultGrace
@@ -107,7 +113,7 @@ type Class string
 
 const (
 	Finished    Class = "finished"    // it ran under the lock from start to end
-	Skipped     Class = "skipped"     // the key is taken: Result.Held
+	Skipped     Class = "skipped"     // the key is taken: Result.Held, with a Notice if somebody asked us to leave the line; or Result.Err says why
 	Done        Class = "done"        // this run has succeeded before: Result.Err is a *backends.DoneError
 	Lost        Class = "lost"        // the lease was lost while it ran, or its success could not be recorded: Result.Err
 	Unavailable Class = "unavailable" // the store could not be reached or refused: Result.Err; the command did not run
@@ -128,6 +134,8 @@ type Result struct {
 	Signal   syscall.Signal      // the signal that ended the wait, or that came to us and that the command died of
 	Unlocked bool                // it ran without the lock: RunUnlocked
 	Err      error
+
+	Unrecorded bool // with Lost: the command has succeeded, but its success as Lease.Run could not be recorded
 }
 
 // Exit is how the command ended. Times are wall clock, for display only.

@@ -34,7 +34,9 @@ func applied(ctx context.Context, b backends.Backend, lease backends.Lease, outc
 	switch {
 	case err != nil:
 		return err
-	case status.Last != nil && (status.Last.Token == lease.Token || status.Last.Token > lease.Token && trusted):
+	case status.Last == nil, status.Last.Token == lease.Token && status.Last.Class == backends.Broken:
+		return lost
+	case status.Last.Token == lease.Token, status.Last.Token > lease.Token && trusted:
 		return nil
 	}
 	return lost
@@ -90,4 +92,39 @@ func giveBack(ctx context.Context, b backends.Backend, lease backends.Lease, out
 			return cmp.Or(gone, why) // to say "finished" of one that is gone would be a guess
 		}
 	}
+}
+
+// release gives the lease back. A hold that is gone unexpectedly was lost while
+// the command ran.
+func (r *run) release(ctx context.Context, k *keeper, res Result) Result {
+	outcome := backends.Outcome{Class: string(res.Class), Exit: res.Exit.Code, Success: succeeded(res)}
+	var lost *LostError
+	if errors.As(res.Err, &lost) {
+		outcome.Notice = lost.Notice
+	}
+	if res.Exit == (Exit{}) {
+		outcome = backends.Outcome{} // nothing ran
+	}
+	err := release(ctx, r.o.Backend, k.lease, outcome, k.left(), r.o.Log)
+	if err != nil && res.Class != Lost && res.Exit != (Exit{}) {
+		res.Class, res.Err = Lost, k.lost(err)
+	}
+	if err != nil && errors.As(res.Err, &lost) && lost.Notice == (backends.Notice{}) {
+		lost.Notice = breaker(ctx, r.o.Backend, k.lease)
+	}
+	return res
+}
+
+// breaker is the notice of whoever has removed the hold of lease by force; zero: that
+// isn't known.
+func breaker(ctx context.Context, b backends.Backend, lease backends.Lease) backends.Notice {
+	var status backends.Status
+	err := within(context.WithoutCancel(ctx), askAtMost, func(ctx context.Context) (err error) {
+		status, err = b.Inspect(ctx, lease.Key)
+		return err
+	})
+	if last := status.Last; err == nil && last != nil && last.Token == lease.Token && last.Class == backends.Broken {
+		return last.Notice
+	}
+	return backends.Notice{}
 }

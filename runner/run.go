@@ -81,7 +81,7 @@ func (r *run) run(ctx context.Context) Result {
 // locked runs the command while a keeper renews its lease. The lease is given
 // back when nothing is left that it is for.
 func (r *run) locked(ctx context.Context, g grant) Result {
-	r.o.Log.Debug("granted", "key", g.lease.Key, "token", g.lease.Token, "ttl", g.lease.TTL)
+	r.o.Log.Debug("granted", grantAttrs(g.lease)...)
 	r.reportTTL(g.lease)
 	r.prepare(g.lease, g.sent+g.timing.Kill)
 	k := &keeper{
@@ -92,9 +92,7 @@ func (r *run) locked(ctx context.Context, g grant) Result {
 	r.tree.Close()
 	res.Lease = g.lease
 	if succeeded(res) {
-		if err := r.record(ctx, k); err != nil {
-			res.Class, res.Err = Lost, err
-		}
+		res = r.record(ctx, k, res)
 	}
 	end()
 	return r.release(ctx, k, res)
@@ -134,6 +132,20 @@ func (r *run) newGuard(lease backends.Lease) *guardian {
 	return newGuardian(r.o.Request.Key, r.o.Backend.Traits().Clock, legacy, r.o.Log)
 }
 
+// grantAttrs say of a lease what its mode has.
+func grantAttrs(l backends.Lease) []any {
+	attrs := []any{"key", l.Key, "token", l.Token, "ttl", l.TTL}
+	switch {
+	case l.Mode == backends.Slots:
+		attrs = append(attrs, "slot", l.Slot)
+	case l.Mode == backends.Shared:
+		attrs = append(attrs, "mode", l.Mode)
+	case l.Run != "":
+		attrs = append(attrs, "run", l.Run)
+	}
+	return attrs
+}
+
 func (r *run) reportTTL(l backends.Lease) {
 	asked := r.o.Request.TTL
 	level := slog.LevelInfo
@@ -147,6 +159,9 @@ func (r *run) reportTTL(l backends.Lease) {
 
 // underLease runs the command, and doesn't start it if the lease went meanwhile.
 func (r *run) underLease(ctx context.Context, k *keeper) Result {
+	if err := r.canRecord(k.lease); err != nil {
+		return Result{Class: Unavailable, Err: err}
+	}
 	if r.o.OnGrant != nil {
 		if err := r.o.OnGrant(k.lease); err != nil {
 			return Result{Class: Internal, Err: err}
@@ -248,47 +263,6 @@ func (s *supervision) result(e Exit) Result {
 		res.Class = MaxRuntime
 	case s.canceled != nil:
 		res.Class, res.Err = Interrupted, s.canceled
-	}
-	return res
-}
-
-func succeeded(res Result) bool { return res.Class == Finished && res.Exit.Code == 0 }
-
-// record writes the success of a run that isn't to be repeated into the store's
-// ledger. It tries for as long as the lease would have lasted without renewals,
-// or until a signal comes that ends flockd elsewhere.
-func (r *run) record(ctx context.Context, k *keeper) error {
-	if k.lease.Run == "" {
-		return nil
-	}
-	ledger, ok := backends.As[backends.Ledger](r.o.Backend)
-	if !ok {
-		return errors.New("the store keeps no record of completed runs")
-	}
-	ctx, stop := heed(context.WithoutCancel(ctx), r.o.Signals)
-	defer stop()
-	end := r.clock() + k.left()
-	for backoff := backoffMin; ; backoff = min(2*backoff, backoffMax) {
-		err := within(ctx, askAtMost, func(ctx context.Context) error { return ledger.Complete(ctx, k.lease) })
-		final := errors.Is(err, backends.ErrLost) || errors.Is(err, backends.ErrRefused)
-		if err == nil || final || ctx.Err() != nil || r.clock() >= end {
-			return err
-		}
-		r.o.Log.Debug("recording the success failed", "key", k.lease.Key, "err", err)
-		pause(ctx, backoff)
-	}
-}
-
-// release gives the lease back. A hold that is gone unexpectedly was lost while
-// the command ran.
-func (r *run) release(ctx context.Context, k *keeper, res Result) Result {
-	outcome := backends.Outcome{Class: string(res.Class), Exit: res.Exit.Code, Success: succeeded(res)}
-	if res.Exit == (Exit{}) {
-		outcome = backends.Outcome{} // nothing ran
-	}
-	err := release(ctx, r.o.Backend, k.lease, outcome, k.left(), r.o.Log)
-	if err != nil && res.Class != Lost && res.Exit != (Exit{}) {
-		res.Class, res.Err = Lost, k.lost(err)
 	}
 	return res
 }

@@ -366,47 +366,6 @@ func TestAnotherTTLIsSaidOnce(t *testing.T) {
 	}
 }
 
-func once(id string) backends.Request {
-	r := request(id)
-	r.Once = &backends.Once{ID: "v42"}
-	return r
-}
-
-func TestSuccessIsRecorded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := mem.New()
-		if r, _ := runFake(t, Options{Backend: b, Request: once("first")}, newFake(), sec); r.Class != Finished {
-			t.Errorf("got %+v", r)
-		}
-		r, _ := runFake(t, Options{Backend: b, Request: once("second")}, newFake(), sec)
-		var done *backends.DoneError
-		if r.Class != Done || !errors.As(r.Err, &done) || done.Entry.Run != "v42" {
-			t.Errorf("got %+v", r)
-		}
-	})
-}
-
-// badLedger can't record.
-type badLedger struct {
-	*mem.Store
-	asked atomic.Int64
-}
-
-func (b *badLedger) Complete(context.Context, backends.Lease) error {
-	b.asked.Add(1)
-	return errors.New("read-only file system")
-}
-
-func TestSuccessThatCannotBeRecordedIsLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := &badLedger{Store: mem.New()}
-		r, clock := runFake(t, Options{Backend: b, Request: once("us")}, newFake(), sec)
-		if at := clock.now(); r.Class != Lost || r.Err == nil || r.Exit.Code != 0 || b.asked.Load() < 40 || at < 59*sec || at > 62*sec {
-			t.Errorf("got %+v after %v and %d tries", r, clock.now(), b.asked.Load())
-		}
-	})
-}
-
 // shaky loses every fourth request before it reaches the store, and every fourth answer.
 type shaky struct {
 	*mem.Store

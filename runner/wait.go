@@ -60,6 +60,7 @@ type line struct {
 	why     error               // why the last question got no answer; nil: it got one
 	open    bool                // the last question may be granted yet
 	told    bool                // OnWait was called
+	barred  bool                // the store refuses that we ask others to leave
 	backoff time.Duration
 	floor   time.Duration
 }
@@ -110,6 +111,7 @@ func (l *line) stand(ctx context.Context) (grant, Result) {
 			return g, r
 		}
 		if l.held != nil {
+			l.supersede(ctx)
 			l.await(ctx)
 			l.silent = l.clock()
 		} else {
@@ -162,6 +164,8 @@ func (l *line) judge(ctx context.Context, err error) Result {
 		return Result{Class: BadGrace, Err: err}
 	case errors.Is(err, backends.ErrDone):
 		return Result{Class: Done, Err: err}
+	case errors.Is(err, backends.ErrLost) && l.claimed:
+		return Result{Class: Skipped, Err: ErrRemoved}
 	case errors.Is(err, backends.ErrRefused), errors.Is(err, backends.ErrLost):
 		return Result{Class: Unavailable, Err: err}
 	}
@@ -186,7 +190,7 @@ func (l *line) taken() Result {
 	switch {
 	case slices.ContainsFunc(l.held.Holders, l.ofOurChain):
 		return Result{Class: Nested, Held: l.held}
-	case l.waitLeft() <= 0:
+	case l.held.Notice != (backends.Notice{}), l.crowded(), l.waitLeft() <= 0:
 		return Result{Class: Skipped, Held: l.held}
 	}
 	l.waited = true
