@@ -240,7 +240,11 @@ func (a *asking) held(ctx context.Context, v *view) error {
 	if err := a.findNext(ctx, v); err != nil {
 		return err
 	}
-	if len(held.Holders) == 0 {
+	switch {
+	case len(held.Holders) > 0 || v.next == nil:
+	case v.next.State == backends.Holding: // its hold's twin was deleted by hand
+		held.Holders = append(held.Holders, *v.next)
+	default:
 		held.Next = v.next
 	}
 	return held
