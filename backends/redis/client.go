@@ -20,7 +20,7 @@ const connections = 100
 
 const (
 	readBuffer  = 4096  // holds a record with room to spare; more is read in several goes
-	writeBuffer = 16384 // holds a request, of which the script is some 7 KB, so that it is sent at once
+	writeBuffer = 20480 // holds a request, of which the script is some 15 KB, so that it is sent at once
 )
 
 // connect makes a client, which connects with its first request. It asks for the old

@@ -26,11 +26,11 @@ func (s *Store) once(o *backends.Once) []any {
 }
 
 // reach is the instant up to which, from now on in the direction of sign, the run stays
-// the same, to the µs.
+// the same.
 func reach(o *backends.Once, now time.Time, sign time.Duration) time.Time {
-	const longest = 32 * 24 * time.Hour // than a month
+	const longest = time.Duration(1) << 52 // ns, 52 days: more than any period, and halved without a rest
 	run, at := o.RunAt(now), now
-	for step := longest; step >= time.Microsecond; step /= 2 {
+	for step := longest; step > 0; step /= 2 {
 		if next := at.Add(sign * step); o.RunAt(next) == run {
 			at = next
 		}

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -21,6 +22,14 @@ func TestFullRedis(t *testing.T) {
 	cools := request("b")
 	cools.MinHold = time.Minute
 	cooling := acquire(t, s, cools)
+	runs := acquire(t, s, once("c", "v42"))
+	hears := once("c", "v42")
+	held(t, s, hears)
+	slots := queue("d")
+	slots.Mode, slots.Slots = backends.Slots, 1
+	slot, nextSlot := acquire(t, s, slots), slots
+	nextSlot.ID = backends.NewID()
+	held(t, s, nextSlot)
 	do(t, s, "CONFIG", "SET", "maxmemory", "1")
 	for _, key := range []string{"a", "new"} { // to stand in line, and to hold
 		_, err := s.Acquire(t.Context(), queue(key))
@@ -44,6 +53,12 @@ func TestFullRedis(t *testing.T) {
 	}
 	release(t, s, acquire(t, s, second))
 	release(t, s, cooling)
+	complete(t, s, runs)
+	if _, err := s.Acquire(t.Context(), hears); !errors.Is(err, backends.ErrDone) {
+		t.Errorf("Acquire = %v, want that it is done", err)
+	}
+	release(t, s, slot)
+	acquire(t, s, nextSlot)
 	do(t, s, "CONFIG", "SET", "maxmemory", "0")
 	grows(t, s, lease)
 }
