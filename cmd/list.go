@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -121,14 +122,13 @@ func (q *listQuery) lookAtList(ctx context.Context, prefix string) (picture, err
 		}
 		return t.key(status)
 	})
-	if err != nil {
+	if err = errors.Join(err, t.flush()); err != nil {
 		return p, err
 	}
-	if len(t.rows) == 0 && b.Len() == 0 {
-		fmt.Fprintln(&b, clean(q.noKey(prefix)))
+	if p.text = b.String(); p.text == "" {
+		p.text = clean(q.noKey(prefix)) + "\n"
 	}
-	p.text = b.String()
-	return p, t.flush()
+	return p, nil
 }
 
 // keyList is a table of keys.

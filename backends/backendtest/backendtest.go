@@ -70,8 +70,10 @@ type property struct {
 // properties is the suite, one list a subject.
 var properties = slices.Concat(
 	exclusiveProperties, renewProperties, releaseProperties, tokenProperties,
-	lineProperties, hintProperties, watchProperties, modeProperties, sharedProperties, slotProperties, minHoldProperties,
-	noticeProperties, removalProperties, statusProperties, listProperties, ledgerProperties, flightProperties, registerProperties,
+	lineProperties, hintProperties, turnProperties, watchProperties,
+	modeProperties, sharedProperties, slotProperties, minHoldProperties,
+	noticeProperties, removalProperties, statusProperties, listProperties,
+	ledgerProperties, entryProperties, flightProperties, periodProperties, registerProperties,
 	keyProperties, recordProperties, raceProperties, abilityProperties,
 )
 

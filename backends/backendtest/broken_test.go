@@ -1,7 +1,6 @@
 package backendtest_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -19,6 +18,7 @@ import (
 type fault struct {
 	caught   string // the test that must fail
 	unlisted backendtest.Ability
+	mode     backends.Mode // where it breaks one mode alone
 
 	acquire  func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error)
 	renew    func(s *store, ctx context.Context, lease backends.Lease) (backends.Renewal, error)
@@ -40,6 +40,7 @@ type world struct {
 	*mem.Store
 	fault
 	newer sync.Map // keys whose record is newer
+	runs  sync.Map // that were ever completed, by key and ID
 
 	mu              sync.Mutex
 	clients         int
@@ -48,20 +49,6 @@ type world struct {
 	requests        map[*backends.HeldError]backends.Request
 	swapping        sync.Mutex
 	closed, listing atomic.Bool
-}
-
-// past is what has become of an ID.
-type past struct {
-	client  int       // that asked first
-	order   int       // how many had asked before
-	at      time.Time // when
-	swapped string    // the ID that it goes by now
-
-	brokenAs backends.State // when it was removed
-
-	asked, granted, released, removed bool
-	cools                             bool // has a MinHold
-	parted                            bool // was asked to leave while somebody held
 }
 
 // A store is one client of a world.
@@ -79,21 +66,6 @@ func (w *world) open() *store {
 	defer w.mu.Unlock()
 	w.clients++
 	return &store{world: w, client: w.clients}
-}
-
-func (w *world) knows(id string) past {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.past[id]
-}
-
-// learns changes what is known of an ID.
-func (w *world) learns(id string, change func(p *past)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	p := w.past[id]
-	change(&p)
-	w.past[id] = p
 }
 
 // checks refuses newer records, unless that is the fault.
@@ -186,11 +158,16 @@ func (s *store) Watch(ctx context.Context, lease backends.Lease) error {
 	return s.Store.Watch(ctx, lease)
 }
 
-func (s *store) Complete(ctx context.Context, lease backends.Lease) error {
+func (s *store) Complete(ctx context.Context, lease backends.Lease) (err error) {
 	if s.complete != nil {
-		return s.complete(s, ctx, lease)
+		err = s.complete(s, ctx, lease)
+	} else {
+		err = s.Store.Complete(ctx, lease)
 	}
-	return s.Store.Complete(ctx, lease)
+	if err == nil {
+		s.runs.Store(lease.Key+lease.Run, true)
+	}
+	return err
 }
 
 func (s *store) Admit(ctx context.Context, resource string, token backends.Token) error {
@@ -203,22 +180,6 @@ func (s *store) Admit(ctx context.Context, resource string, token backends.Token
 func (s *store) Close() error {
 	s.closed.Store(true)
 	return s.Store.Close()
-}
-
-// line is the true line of key.
-func (s *store) line(ctx context.Context, key string) []backends.Claim {
-	status, _ := s.Store.Inspect(ctx, key)
-	return status.Line
-}
-
-// state is where id truly stands; empty: nowhere.
-func (s *store) state(ctx context.Context, key, id string) backends.State {
-	for _, c := range s.line(ctx, key) {
-		if c.ID == id {
-			return c.State
-		}
-	}
-	return ""
 }
 
 // held is the answer that somebody is in the way of req, where there is one.
@@ -240,27 +201,6 @@ func forged(req backends.Request) backends.Lease {
 func (s *store) reborn(ctx context.Context, req backends.Request) (backends.Lease, error) {
 	req.ID = backends.NewID()
 	return s.Store.Acquire(ctx, req)
-}
-
-// asked is the request that held answers.
-func (s *store) asked(held *backends.HeldError) backends.Request {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.requests[held]
-}
-
-func (s *store) lastGrant() backends.Lease {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last
-}
-
-// firstAsked is when id came.
-func (s *store) firstAsked(id string) time.Time {
-	if p := s.knows(id); p.asked {
-		return p.at
-	}
-	return time.Now()
 }
 
 // lasting grants a brief lease that truly lasts for ttl, if the key is free at once.
@@ -285,35 +225,4 @@ func (s *store) releaseFirst(ctx context.Context, key string) {
 	if line := s.line(ctx, key); len(line) > 0 {
 		s.Store.Release(ctx, key, line[0].ID, backends.Outcome{})
 	}
-}
-
-// swapped is the request under the ID that its own was swapped for.
-func (s *store) swapped(req backends.Request) backends.Request {
-	req.ID = cmp.Or(s.knows(req.ID).swapped, req.ID)
-	return req
-}
-
-// swap lets the claim of id have the place that the store knows as place.
-func (s *store) swap(id, place string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	as := func(id string) string { return cmp.Or(s.past[id].swapped, id) }
-	was := as(id)
-	for other, p := range s.past {
-		switch {
-		case other == id:
-			p.swapped = place
-		case as(other) == place:
-			p.swapped = was
-		}
-		s.past[other] = p
-	}
-}
-
-// states tells who stands where in a line.
-func states(line []backends.Claim) (text []string) {
-	for _, c := range line {
-		text = append(text, c.ID+" "+string(c.State))
-	}
-	return text
 }

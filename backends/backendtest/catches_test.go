@@ -18,7 +18,7 @@ import (
 
 // faults are the broken stores, by what they do.
 var faults = allFaults(
-	holdFaults, lineFaults, modeFaults, watchFaults, noticeFaults, removalFaults, recordFaults, flightFaults,
+	holdFaults, lineFaults, turnFaults, sharingFaults, modeFaults, watchFaults, noticeFaults, removalFaults, recordFaults, ledgerFaults, flightFaults,
 )
 
 func allFaults(maps ...map[string]fault) map[string]fault {

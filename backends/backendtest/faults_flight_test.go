@@ -2,7 +2,6 @@ package backendtest_test
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"flockd/backends"
@@ -42,25 +41,6 @@ var flightFaults = map[string]fault{
 		caught: "SuccessWakesNobodyElse",
 		wait: func(s *store, ctx context.Context, held *backends.HeldError) error {
 			return s.waitOr(ctx, held, func() bool { return s.entries(ctx, held.Key) > 0 })
-		},
-	},
-	"repeats a run by period": {
-		caught: "RunByPeriodIsNotRepeated",
-		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			lease, err := s.Store.Acquire(ctx, req)
-			if errors.Is(err, backends.ErrDone) && req.Once.ID == "" && !s.knows(req.ID).asked {
-				return forged(req), nil
-			}
-			return lease, err
-		},
-	},
-	"records failures by period as successes": {
-		caught: "FailureIsRepeatedInItsPeriod",
-		release: func(s *store, ctx context.Context, key, id string, outcome backends.Outcome) error {
-			if last := s.lastGrant(); last.ID == id && last.Run != "" && last.Run != "v42" && outcome.Exit != 0 {
-				s.Store.Complete(ctx, last)
-			}
-			return s.Store.Release(ctx, key, id, outcome)
 		},
 	},
 }

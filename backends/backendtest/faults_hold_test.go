@@ -36,7 +36,7 @@ var holdFaults = map[string]fault{
 	"answers who asks again without extending": {
 		caught: "AskingAgainExtends",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			if s.knows(req.ID).granted && s.state(ctx, req.Key, req.ID) == backends.Holding {
+			if s.knows(req.ID).granted && req.Mode == backends.Exclusive && s.state(ctx, req.Key, req.ID) == backends.Holding {
 				return s.lastGrant(), nil
 			}
 			return s.Store.Acquire(ctx, req)
@@ -60,7 +60,7 @@ var holdFaults = map[string]fault{
 		caught: "AskingAgainGivesTheSameLease",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
 			lease, err := s.Store.Acquire(ctx, req)
-			if s.knows(req.ID).granted {
+			if s.knows(req.ID).granted && req.Place == 0 {
 				lease.Token++
 			}
 			return lease, err
@@ -192,7 +192,7 @@ var holdFaults = map[string]fault{
 		caught: "ReleasedIDIsForbidden",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
 			lease, err := s.Store.Acquire(ctx, req)
-			if p := s.knows(req.ID); errors.Is(err, backends.ErrLost) && p.granted && p.released {
+			if p := s.knows(req.ID); errors.Is(err, backends.ErrLost) && p.granted && p.released && req.Mode == backends.Exclusive {
 				if lease, err := s.reborn(ctx, req); err == nil {
 					return lease, nil
 				}
@@ -204,7 +204,7 @@ var holdFaults = map[string]fault{
 		caught: "IDReleasedBeforeItCameIsForbidden",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
 			lease, err := s.Store.Acquire(ctx, req)
-			if p := s.knows(req.ID); errors.Is(err, backends.ErrLost) && !p.asked {
+			if p := s.knows(req.ID); errors.Is(err, backends.ErrLost) && !p.asked && req.Place == 0 {
 				if lease, err := s.reborn(ctx, req); err == nil {
 					return lease, nil
 				}
@@ -216,7 +216,7 @@ var holdFaults = map[string]fault{
 		caught: "PlaceGivenUpIsForbidden",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
 			lease, err := s.Store.Acquire(ctx, req)
-			if p := s.knows(req.ID); errors.Is(err, backends.ErrLost) && p.asked && !p.granted {
+			if p := s.knows(req.ID); errors.Is(err, backends.ErrLost) && p.asked && !p.granted && req.Mode == backends.Exclusive {
 				if _, err := s.reborn(ctx, req); errors.Is(err, backends.ErrHeld) {
 					return backends.Lease{}, err
 				}

@@ -54,7 +54,7 @@ var lineFaults = map[string]fault{
 	"gives everybody a place": {
 		caught: "NoPlaceUnlessAsked",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			if req.Place == 0 {
+			if req.Place == 0 && req.Mode == backends.Exclusive && s.lastGrant().Mode == backends.Exclusive {
 				req.Place = 15 * time.Second
 			}
 			return s.Store.Acquire(ctx, req)
@@ -108,8 +108,18 @@ var lineFaults = map[string]fault{
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
 			lease, err := s.Store.Acquire(ctx, req)
 			var held *backends.HeldError
-			if errors.As(err, &held) && req.Place > 0 && s.lastGrant().Mode == backends.Exclusive {
+			if errors.As(err, &held) && req.Place > 0 && s.lastGrant().Mode == backends.Exclusive && !s.lapsed(ctx, req.Key, false) {
 				held.Waiters++
+			}
+			return lease, err
+		},
+	},
+	"counts the dead in the middle": {
+		caught: "DeadPlacesAreNotCounted",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			held, lease, err := s.held(ctx, req)
+			if held != nil && held.Ahead > 0 && s.lapsed(ctx, req.Key, false) {
+				held.Ahead++
 			}
 			return lease, err
 		},
@@ -119,7 +129,7 @@ var lineFaults = map[string]fault{
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
 			lease, err := s.Store.Acquire(ctx, req)
 			var held *backends.HeldError
-			if errors.As(err, &held) {
+			if errors.As(err, &held) && len(held.Holders) == 1 && held.Holders[0].State == backends.Holding {
 				held.RetryAfter = 2 * req.TTL
 			}
 			return lease, err
@@ -130,7 +140,7 @@ var lineFaults = map[string]fault{
 		wait: func(s *store, ctx context.Context, held *backends.HeldError) error {
 			now, cancel := context.WithTimeout(ctx, 1)
 			defer cancel()
-			if s.Store.Wait(now, held) == nil && s.asked(held).Once == nil {
+			if req := s.asked(held); s.Store.Wait(now, held) == nil && req.Once == nil && req.Mode == backends.Exclusive {
 				<-ctx.Done()
 				return ctx.Err()
 			}
@@ -160,7 +170,8 @@ var lineFaults = map[string]fault{
 	"wakes nobody by a turn taken": {
 		caught: "NextForASlotWaitsForTheTurnInFront",
 		wait: func(s *store, ctx context.Context, held *backends.HeldError) error {
-			if s.asked(held).Mode == backends.Slots && held.Ahead > 0 {
+			line := s.line(ctx, held.Key)
+			if last := len(line) - 1; held.Ahead > 0 && line[0].State == backends.Holding && line[last].Mode == backends.Slots && line[last-1].Mode == backends.Slots {
 				<-ctx.Done()
 				return ctx.Err()
 			}
@@ -170,7 +181,8 @@ var lineFaults = map[string]fault{
 	"wakes the first shared only": {
 		caught: "SharedWaitForTheExclusive",
 		wait: func(s *store, ctx context.Context, held *backends.HeldError) error {
-			if s.asked(held).Mode == backends.Shared && held.Ahead > 0 {
+			line := s.line(ctx, held.Key)
+			if s.asked(held).Mode == backends.Shared && len(line) > 2 && line[0].State == backends.Holding && line[1].Mode == backends.Shared {
 				<-ctx.Done()
 				return ctx.Err()
 			}
@@ -200,7 +212,7 @@ var lineFaults = map[string]fault{
 		wait: func(s *store, ctx context.Context, held *backends.HeldError) error {
 			err := s.Store.Wait(ctx, held)
 			time.Sleep(time.Second)
-			if len(held.Holders) > 0 && s.knows(held.Holders[0].ID).removed {
+			if len(held.Holders) > 0 && held.Holders[0].State == backends.Holding && s.knows(held.Holders[0].ID).removed {
 				<-ctx.Done()
 			}
 			return err

@@ -3,6 +3,7 @@ package backendtest_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"flockd/backends"
@@ -95,6 +96,12 @@ var noticeFaults = map[string]fault{
 			return s.Store.Ask(ctx, key, id, notice)
 		},
 	},
+	"takes the ID of another key for one of this": {
+		caught: "AskIsOfItsKey",
+		ask: func(s *store, ctx context.Context, key, id string, notice backends.Notice) error {
+			return s.Store.Ask(ctx, strings.TrimSuffix(key, "/other"), id, notice)
+		},
+	},
 	"forgets who asked for the key": {
 		caught: "RunSaysWhoAskedForTheKey",
 		release: func(s *store, ctx context.Context, key, id string, outcome backends.Outcome) error {
@@ -157,18 +164,14 @@ func recordsRemoval(of backends.State, caught string) fault {
 		caught: caught,
 		ask: func(s *store, ctx context.Context, key, id string, notice backends.Notice) error {
 			if notice.Force && s.state(ctx, key, id) == of {
-				s.learns(id, func(p *past) { p.brokenAs = of })
+				s.learns(id, func(p *past) { p.endedAs = of })
 			}
 			return s.Store.Ask(ctx, key, id, notice)
 		},
 		inspect: func(s *store, ctx context.Context, key string) (backends.Status, error) {
 			status, err := s.Store.Inspect(ctx, key)
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			for _, p := range s.past {
-				if p.brokenAs == of {
-					status.Last = &backends.Run{Class: backends.Broken}
-				}
+			if s.someone(func(_ string, p past) bool { return p.endedAs == of }) {
+				status.Last = &backends.Run{Class: backends.Broken}
 			}
 			return status, err
 		},

@@ -16,7 +16,7 @@ var recordFaults = map[string]fault{
 	"cools for the end of the hold only": {
 		caught: "MinHoldOutlastsRelease",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			if req.TTL > TTL {
+			if req.TTL > TTL && req.Place == 0 && req.Mode == backends.Exclusive {
 				req.MinHold = req.MinHold * 9 / 10
 			}
 			return s.Store.Acquire(ctx, req)
@@ -31,10 +31,38 @@ var recordFaults = map[string]fault{
 			return s.Store.Acquire(ctx, req)
 		},
 	},
+	"cools from the first ask": {
+		caught: "MinHoldCountsFromTheGrant",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			if req.MinHold == TTL {
+				req.MinHold -= time.Since(s.firstAsked(req.ID))
+			}
+			return s.Store.Acquire(ctx, req)
+		},
+	},
+	"cools for the last who shared": {
+		caught: "EachMinHoldCounts",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			if req.Mode == backends.Shared {
+				req.MinHold = min(req.MinHold, TTL/2)
+			}
+			return s.Store.Acquire(ctx, req)
+		},
+	},
+	"tells the lease of what cools": {
+		caught: "RetryAfterIsTheEndOfCooling",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			held, lease, err := s.held(ctx, req)
+			if held != nil && len(held.Holders) > 0 && held.Holders[0].State == backends.Cooling {
+				held.RetryAfter *= 3
+			}
+			return lease, err
+		},
+	},
 	"keeps cooling claims by force": {
 		caught: "ForceEndsCooling",
 		ask: func(s *store, ctx context.Context, key, id string, notice backends.Notice) error {
-			if s.state(ctx, key, id) == backends.Cooling && notice.Kind != backends.Supersede {
+			if s.state(ctx, key, id) == backends.Cooling && notice.Kind != backends.Supersede && len(s.line(ctx, key)) == 1 {
 				return nil
 			}
 			return s.Store.Ask(ctx, key, id, notice)
@@ -43,7 +71,7 @@ var recordFaults = map[string]fault{
 	"lets an ID end its own cooling": {
 		caught: "AskingAgainDoesNotEndCooling",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			if p := s.knows(req.ID); !p.released && s.state(ctx, req.Key, req.ID) == backends.Cooling {
+			if p := s.knows(req.ID); !p.released && req.Once == nil && s.state(ctx, req.Key, req.ID) == backends.Cooling {
 				return forged(req), nil
 			}
 			return s.Store.Acquire(ctx, req)
@@ -71,7 +99,7 @@ var recordFaults = map[string]fault{
 	"tells a removed holder nothing": {
 		caught: "ForceRemovesAtOnce",
 		renew: func(s *store, ctx context.Context, lease backends.Lease) (backends.Renewal, error) {
-			if s.knows(lease.ID).removed {
+			if s.knows(lease.ID).removed && lease.Mode == backends.Exclusive {
 				return backends.Renewal{TTL: lease.TTL}, nil
 			}
 			return s.Store.Renew(ctx, lease)
@@ -80,7 +108,7 @@ var recordFaults = map[string]fault{
 	"removes holders only": {
 		caught: "ForceRemovesAPlace",
 		ask: func(s *store, ctx context.Context, key, id string, notice backends.Notice) error {
-			if line := s.line(ctx, key); notice.Force && len(line) == 3 && line[1].ID == id {
+			if line := s.line(ctx, key); notice.Force && len(line) == 3 && line[1].ID == id && line[0].Mode == backends.Exclusive {
 				return nil
 			}
 			return s.Store.Ask(ctx, key, id, notice)
@@ -114,6 +142,22 @@ var recordFaults = map[string]fault{
 			return s.Store.Release(ctx, key, id, outcome)
 		},
 	},
+	"records a run of a place": {
+		caught: "ReleaseOfAPlaceRecordsNothing",
+		release: func(s *store, ctx context.Context, key, id string, outcome backends.Outcome) error {
+			if outcome.Success && s.state(ctx, key, id) == backends.Waiting {
+				s.learns(id, func(p *past) { p.endedAs = backends.Waiting })
+			}
+			return s.Store.Release(ctx, key, id, outcome)
+		},
+		inspect: func(s *store, ctx context.Context, key string) (backends.Status, error) {
+			status, err := s.Store.Inspect(ctx, key)
+			if s.someone(func(_ string, p past) bool { return p.endedAs == backends.Waiting }) {
+				status.Last = &backends.Run{}
+			}
+			return status, err
+		},
+	},
 	"finds keys by a pattern": {
 		caught: "ListIsByPrefixAndInOrder",
 		list: func(s *store, ctx context.Context, prefix string) iter.Seq2[backends.Status, error] {
@@ -141,79 +185,6 @@ var recordFaults = map[string]fault{
 				time.Sleep(time.Second)
 			}
 			return s.Store.Renew(ctx, lease)
-		},
-	},
-	"forgets what a done run was": {
-		caught: "SuccessIsNotRepeated",
-		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			lease, err := s.Store.Acquire(ctx, req)
-			if errors.Is(err, backends.ErrDone) {
-				err = &backends.DoneError{Key: req.Key}
-			}
-			return lease, err
-		},
-	},
-	"records failures as successes": {
-		caught: "FailureIsRepeated",
-		release: func(s *store, ctx context.Context, key, id string, outcome backends.Outcome) error {
-			if last := s.lastGrant(); last.ID == id && last.Run == "v42" && outcome.Exit != 0 {
-				s.Store.Complete(ctx, last)
-			}
-			return s.Store.Release(ctx, key, id, outcome)
-		},
-	},
-	"lets who asks for a done run wait": {
-		caught: "DoneIsToldThoughHeld",
-		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			if s.entries(ctx, req.Key) > 0 && !s.knows(req.ID).asked && len(s.line(ctx, req.Key)) > 0 {
-				req.Once = nil
-			}
-			return s.Store.Acquire(ctx, req)
-		},
-	},
-	"completes what has ended": {
-		caught: "CompleteAfterTheEndIsLost",
-		complete: func(s *store, ctx context.Context, lease backends.Lease) error {
-			err := s.Store.Complete(ctx, lease)
-			if len(s.line(ctx, lease.Key)) == 0 && !s.knows(lease.ID).removed {
-				return nil
-			}
-			return err
-		},
-	},
-	"completes for whoever holds next": {
-		caught: "CompleteAfterReleaseIsLost",
-		complete: func(s *store, ctx context.Context, lease backends.Lease) error {
-			err := s.Store.Complete(ctx, lease)
-			if err != nil && s.knows(lease.ID).released {
-				return s.Store.Complete(ctx, s.lastGrant())
-			}
-			return err
-		},
-	},
-	"keeps a success for ever": {
-		caught: "SuccessIsForgottenInTime",
-		complete: func(s *store, ctx context.Context, lease backends.Lease) error {
-			if lease.Keep == TTL {
-				lease.Keep = 0
-			}
-			return s.Store.Complete(ctx, lease)
-		},
-	},
-	"keeps a success twice as long": {
-		caught: "EntrySaysWhenItIsForgotten",
-		complete: func(s *store, ctx context.Context, lease backends.Lease) error {
-			lease.Keep *= 2
-			return s.Store.Complete(ctx, lease)
-		},
-	},
-	"takes a completion of what was removed": {
-		caught: "CompleteAfterRemovalIsLost",
-		complete: func(s *store, ctx context.Context, lease backends.Lease) error {
-			if s.knows(lease.ID).removed {
-				return nil
-			}
-			return s.Store.Complete(ctx, lease)
 		},
 	},
 	"admits larger tokens only": {
@@ -252,7 +223,7 @@ var recordFaults = map[string]fault{
 		caught: "AskAfterTheEndIsNotFound",
 		ask: func(s *store, ctx context.Context, key, id string, notice backends.Notice) error {
 			err := s.Store.Ask(ctx, key, id, notice)
-			if p := s.knows(id); p.granted && !p.released && s.state(ctx, key, id) == "" {
+			if p := s.knows(id); p.granted && !p.released && len(s.line(ctx, key)) == 0 {
 				return nil
 			}
 			return err

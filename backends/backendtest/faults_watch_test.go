@@ -58,6 +58,13 @@ var watchFaults = map[string]fault{
 			})
 		},
 	},
+	"takes the end of another for news": {
+		caught: "WatchIgnoresOtherHolders",
+		watch: func(s *store, ctx context.Context, lease backends.Lease) error {
+			before := len(s.line(ctx, lease.Key))
+			return s.poll(ctx, func() bool { return s.news(ctx, lease) || len(s.line(ctx, lease.Key)) < before })
+		},
+	},
 	"tells of news when the time to watch is over": {
 		caught: "WatchEndsWithItsContext",
 		watch: func(s *store, ctx context.Context, lease backends.Lease) error {

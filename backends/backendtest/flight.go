@@ -1,11 +1,6 @@
 package backendtest
 
-import (
-	"slices"
-	"time"
-
-	"flockd/backends"
-)
+import "flockd/backends"
 
 // flightProperties: of those who ask for the same run one does it, and the others hear
 // of its success.
@@ -16,19 +11,6 @@ var flightProperties = []property{
 	{name: "SuccessWakesThoughTheKeyCools", needs: Ledgers | Waits | MinHolds, test: successWakesCooling},
 	{name: "SuccessBeforeWaitCounts", needs: Ledgers | Waits, test: successMissed},
 	{name: "SuccessWakesNobodyElse", needs: Ledgers | Waits, test: successWakesNoOther},
-	{name: "RunByPeriodIsNotRepeated", needs: Ledgers, test: periodNotRepeated},
-	{name: "FailureIsRepeatedInItsPeriod", needs: Ledgers, test: failureInPeriod},
-}
-
-// daily asks for a run a day, in the middle of the one that now is.
-func (c client) daily() backends.Request {
-	const day = 24 * time.Hour
-	req := c.queue()
-	now := time.Now()
-	noon := now.UTC().Truncate(day).Add(day / 2)
-	lead := (noon.Sub(now) + day) % day
-	req.Once = &backends.Once{Per: backends.Period{Unit: backends.Day}, Lead: lead}
-	return req
 }
 
 // The holder still holds.
@@ -103,22 +85,4 @@ func successWakesNoOther(e *env) {
 	a.complete(lease)
 	other.sleepsOn("another run was completed")
 	anyRun.sleepsOn("it waits for no run")
-}
-
-func periodNotRepeated(e *env) {
-	a, b, _ := e.trio()
-	lease := a.succeeds(a.daily())
-	b.acquireIs(backends.ErrDone, b.daily())
-	if runs := b.entries(); !slices.Equal(runs, []string{lease.Run}) {
-		e.Errorf("entries %q, want %q", runs, lease.Run)
-	}
-}
-
-func failureInPeriod(e *env) {
-	a, b, _ := e.trio()
-	lease := a.grant(a.daily())
-	a.releaseWith(lease, failed)
-	if next := b.grant(b.daily()); next.Run != lease.Run {
-		e.Errorf("run %q, want %q again", next.Run, lease.Run)
-	}
 }

@@ -2,8 +2,8 @@ package backendtest
 
 import (
 	"errors"
+	"fmt"
 	"slices"
-	"time"
 
 	"flockd/backends"
 )
@@ -15,17 +15,15 @@ var ledgerProperties = []property{
 	{name: "WaiterHearsThatItIsDone", needs: Ledgers, test: waiterHears},
 	{name: "FailureIsRepeated", needs: Ledgers, test: failureRepeated},
 	{name: "RunIsOfItsKey", needs: Ledgers, test: runOfKey},
-	{name: "LeaseNamesTheRun", needs: Ledgers, test: leaseNamesRun},
 	{name: "CompleteAfterTheEndIsLost", needs: Ledgers, test: completeAfterEnd},
 	{name: "CompleteAfterReleaseIsLost", needs: Ledgers, test: completeAfterRelease},
 	{name: "CompleteAfterRemovalIsLost", needs: Ledgers, test: completeAfterRemoval},
+	{name: "CompleteWhileCoolingIsLost", needs: Ledgers | MinHolds, test: completeCooling},
+	{name: "CompleteAndRemovalDoNotPassEachOther", needs: Ledgers, test: completeRacesRemoval},
 	{name: "CompleteOfAPlaceIsLost", needs: Ledgers, test: completePlace},
 	{name: "CompleteMayBeRepeated", needs: Ledgers, test: completeAgain},
 	{name: "CompletedRunKeepsItsHold", needs: Ledgers, test: completedHolds},
-	{name: "SuccessIsForgottenInTime", needs: Ledgers, test: forgottenInTime},
-	{name: "EntrySaysWhenItIsForgotten", needs: Ledgers | Dates, test: saysWhenForgotten},
-	{name: "ForgottenRunIsRepeated", needs: Ledgers, test: forgetRepeats},
-	{name: "EntriesAreOldestFirst", needs: Ledgers, test: oldestFirst},
+	{name: "DoneDoesNotEndCooling", needs: Ledgers | MinHolds, test: doneKeepsCooling},
 }
 
 func (c client) ledger() backends.Ledger {
@@ -127,22 +125,6 @@ func runOfKey(e *env) {
 	a.grant(req)
 }
 
-// The run is chosen at the grant, by the store's clock.
-func leaseNamesRun(e *env) {
-	a := e.client()
-	req := a.queue()
-	req.Once = &backends.Once{Per: backends.Period{Unit: backends.Day}, Lead: time.Minute}
-	before := time.Now()
-	lease := a.grant(req)
-	runs := []string{req.Once.RunAt(before.Add(-e.patient)), req.Once.RunAt(before), req.Once.RunAt(time.Now().Add(e.patient))}
-	if !slices.Contains(runs, lease.Run) || lease.Keep != req.Once.KeepFor() {
-		e.Errorf("run %q kept for %v, want one of %q for %v", lease.Run, lease.Keep, runs, req.Once.KeepFor())
-	}
-	if again := a.grant(req); again.Run != lease.Run || again.Keep != lease.Keep {
-		e.Errorf("run %q for %v when asked again, %q for %v before", again.Run, again.Keep, lease.Run, lease.Keep)
-	}
-}
-
 func completeAfterEnd(e *env) {
 	a, b, _ := e.trio()
 	req := a.once("v42")
@@ -167,6 +149,36 @@ func completeAfterRemoval(e *env) {
 	a.completeIsLost(lease)
 	b.grant(b.once("v42"))
 	a.completeIsLost(lease)
+}
+
+func completeCooling(e *env) {
+	a, b, _ := e.trio()
+	req := a.once("v42")
+	req.TTL, req.MinHold = e.h.TTL, e.long
+	lease := a.grant(req)
+	b.untilGone(lease.ID)
+	a.completeIsLost(lease)
+}
+
+// What is said to have been recorded has been, and nothing else.
+func completeRacesRemoval(e *env) {
+	a, b, _ := e.trio()
+	for round := range 10 {
+		run := fmt.Sprint("v", round)
+		lease := a.grant(a.once(run))
+		var completed error
+		e.atOnce(
+			round,
+			func() { completed = a.ledger().Complete(e.Context(), lease) },
+			func() { b.removes(lease) },
+		)
+		if completed != nil {
+			e.is(completed, backends.ErrLost, "Complete")
+		}
+		if recorded := slices.Contains(a.entries(), run); recorded != (completed == nil) {
+			e.Errorf("Complete = %v, but recorded: %v", completed, recorded)
+		}
+	}
 }
 
 func completePlace(e *env) {
@@ -200,62 +212,13 @@ func completedHolds(e *env) {
 	a.release(lease)
 }
 
-func forgottenInTime(e *env) {
+// Nor does it for the one that did it.
+func doneKeepsCooling(e *env) {
 	a, b, _ := e.trio()
-	req, again := a.once("v42"), b.once("v42")
-	req.Once.Keep = e.h.TTL
-	start := time.Now()
-	a.succeeds(req)
-	b.acquireIs(backends.ErrDone, b.once("v42"))
-	e.until("the run is forgotten", func() bool {
-		_, err := b.ledger().Completed(e.Context(), e.key, "v42")
-		return errors.Is(err, backends.ErrNotFound)
-	})
-	e.notBefore(start, req.Once.Keep, time.Now(), "forgotten")
-	b.grant(again)
-}
-
-func saysWhenForgotten(e *env) {
-	a := e.client()
 	req := a.once("v42")
-	req.Once.Keep = e.long
-	a.succeeds(req)
-	for entry, err := range a.ledger().Entries(e.Context(), e.key) {
-		if kept := entry.Forgets.Sub(entry.At); err != nil || kept != e.long {
-			e.Errorf("kept for %v (%+v, %v), want %v", kept, entry, err, e.long)
-		}
-	}
-}
-
-func forgetRepeats(e *env) {
-	a := e.client()
-	e.is(a.ledger().Forget(e.Context(), e.key, "v42"), backends.ErrNotFound, "Forget")
-	a.succeeds(a.once("v42"))
-	if err := a.ledger().Forget(e.Context(), e.key, "v42"); err != nil {
-		e.Errorf("Forget = %v", err)
-	}
-	a.succeeds(a.once("v42"))
-}
-
-// entries are the key's completed runs.
-func (c client) entries() (runs []string) {
-	c.e.Helper()
-	for entry, err := range c.ledger().Entries(c.e.Context(), c.e.key) {
-		if err != nil {
-			c.e.Fatalf("Entries = %v", err)
-		}
-		runs = append(runs, entry.Run)
-	}
-	return runs
-}
-
-func oldestFirst(e *env) {
-	a := e.client()
-	want := []string{"b", "a", "c/%*", "вчера"}
-	for _, run := range want {
-		a.succeeds(a.once(run))
-	}
-	if runs := a.entries(); !slices.Equal(runs, want) {
-		e.Errorf("entries %q, want %q", runs, want)
-	}
+	req.TTL, req.MinHold = e.h.TTL, e.long
+	a.complete(a.grant(req))
+	b.untilGone(req.ID)
+	a.acquireIs(backends.ErrDone, req)
+	b.held(b.request())
 }

@@ -18,6 +18,7 @@ var lineProperties = []property{
 	{name: "GrantAfterWaitingLastsItsTTL", test: grantAfterWaiting},
 	{name: "HeldErrorTellsTheHolder", test: tellsHolder},
 	{name: "HeldErrorCountsTheLine", test: countsLine},
+	{name: "DeadPlacesAreNotCounted", test: deadNotCounted},
 	{name: "RetryAfterIsTheEndInFront", test: retryAfter},
 }
 
@@ -178,6 +179,22 @@ func countsLine(e *env) {
 	}
 	if held := b.held(b.request()); held.Ahead != 3 || held.Waiters != 3 {
 		e.Errorf("without a place %d ahead of %d, want 3 of 3", held.Ahead, held.Waiters)
+	}
+}
+
+// Those in the middle of the line neither.
+func deadNotCounted(e *env) {
+	a, b, c := e.trio()
+	d := e.client()
+	a.grant(a.request())
+	first, dead, last := b.queue(), c.queue(), d.queue()
+	dead.Place = e.h.TTL
+	b.held(first)
+	c.held(dead)
+	d.held(last)
+	d.untilGone(dead.ID)
+	if held := d.held(last); held.Ahead != 1 || held.Waiters != 1 {
+		e.Errorf("%d ahead of %d, want 1 of 1", held.Ahead, held.Waiters)
 	}
 }
 

@@ -15,6 +15,9 @@ var minHoldProperties = []property{
 	{name: "CoolingIsNoHold", needs: MinHolds, test: coolingIsNoHold},
 	{name: "CoolingIsShown", needs: MinHolds, test: coolingShown},
 	{name: "AskingAgainDoesNotEndCooling", needs: MinHolds, test: askingWhileCooling},
+	{name: "MinHoldCountsFromTheGrant", needs: MinHolds, test: minHoldFromGrant},
+	{name: "EachMinHoldCounts", needs: MinHolds | SharedHolds, test: eachMinHold},
+	{name: "RetryAfterIsTheEndOfCooling", needs: MinHolds, test: retryAfterCooling},
 	{name: "ForceEndsCooling", needs: MinHolds, test: forceEndsCooling},
 }
 
@@ -110,4 +113,41 @@ func forceEndsCooling(e *env) {
 	a.release(lease)
 	b.removes(lease)
 	b.grant(b.request())
+}
+
+// Not from when it was asked for first.
+func minHoldFromGrant(e *env) {
+	a, b, c := e.trio()
+	lease := a.grant(a.request())
+	req := b.cools(e.long, e.h.TTL)
+	req.Place = e.long
+	b.held(req)
+	time.Sleep(e.h.TTL / 2)
+	a.release(lease)
+	start := time.Now()
+	b.release(b.grant(req))
+	_, at := c.untilGranted(c.request())
+	e.notBefore(start, e.h.TTL, at, "granted to another")
+}
+
+// The first of those that share keeps the key for longer than the last.
+func eachMinHold(e *env) {
+	a, b, c := e.trio()
+	first, last := a.shared(), b.shared()
+	first.MinHold, last.MinHold = e.h.TTL, e.h.TTL/4
+	start := time.Now()
+	for _, lease := range []backends.Lease{a.grant(first), b.grant(last)} {
+		a.release(lease)
+	}
+	_, at := c.untilGranted(c.request())
+	e.notBefore(start, e.h.TTL, at, "granted to another")
+}
+
+func retryAfterCooling(e *env) {
+	a, b, _ := e.trio()
+	a.release(a.grant(a.cools(e.long, e.long/2)))
+	after, most := b.held(b.queue()).RetryAfter, e.long/2+e.h.Granularity
+	if known := after != 0 || e.h.Has&Dates != 0; known && (after <= 0 || after > most) {
+		e.Errorf("RetryAfter %v, want %v at most", after, most)
+	}
 }

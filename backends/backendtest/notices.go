@@ -1,10 +1,6 @@
 package backendtest
 
-import (
-	"sync"
-
-	"flockd/backends"
-)
+import "flockd/backends"
 
 var noticeProperties = []property{
 	{name: "NoticeComesWithTheNextRenewal", test: noticeComes},
@@ -17,6 +13,7 @@ var noticeProperties = []property{
 	{name: "SupersedeOfACoolingClaimIsNotFound", needs: MinHolds, test: supersedeCooling},
 	{name: "NoticeIsForOneClaim", test: noticeForOne},
 	{name: "AskOfAnUnknownClaimIsNotFound", test: askUnknown},
+	{name: "AskIsOfItsKey", test: askOfKey},
 	{name: "AskAfterTheEndIsNotFound", test: askAfterEnd},
 }
 
@@ -70,8 +67,12 @@ func noticedStays(e *env) {
 	second, third := b.queue(), c.queue()
 	b.held(second)
 	c.held(third)
-	a.ask(second.ID, a.notice(backends.Break))
+	notice := a.notice(backends.Break)
+	a.ask(second.ID, notice)
 	a.release(lease)
+	if claim := a.inLine(second.ID); claim == nil || claim.Notice != notice {
+		e.Errorf("shown as %+v, want the notice", claim)
+	}
 	b.held(second)
 	if held := c.held(third); held.Ahead != 1 || held.Next == nil || held.Next.ID != second.ID {
 		e.Errorf("%d ahead, next %+v; want %s next", held.Ahead, held.Next, second.ID)
@@ -105,10 +106,11 @@ func noticeRacesGrant(e *env) {
 		a.release(holder)
 		var lease backends.Lease
 		var acquired, asked error
-		var all sync.WaitGroup
-		all.Go(func() { lease, acquired = b.Acquire(e.Context(), req) })
-		all.Go(func() { asked = a.Ask(e.Context(), e.key, req.ID, notice) })
-		all.Wait()
+		e.atOnce(
+			round/2,
+			func() { lease, acquired = b.Acquire(e.Context(), req) },
+			func() { asked = a.Ask(e.Context(), e.key, req.ID, notice) },
+		)
 		switch {
 		case acquired == nil && kind == backends.Supersede:
 			e.is(asked, backends.ErrNotFound, "Ask to supersede a holder")
@@ -186,5 +188,19 @@ func askAfterEnd(e *env) {
 	notice := b.notice(backends.Break)
 	for _, notice.Force = range []bool{false, true} {
 		e.is(b.Ask(e.Context(), e.key, lease.ID, notice), backends.ErrNotFound, "Ask")
+	}
+}
+
+// An ID that is known, but by another key.
+func askOfKey(e *env) {
+	a, b, _ := e.trio()
+	lease := a.grant(a.request())
+	b.hold("/other")
+	notice := b.notice(backends.Break)
+	for _, notice.Force = range []bool{false, true} {
+		e.is(b.Ask(e.Context(), e.key+"/other", lease.ID, notice), backends.ErrNotFound, "Ask")
+	}
+	if got := a.renew(lease).Notice; got != (backends.Notice{}) {
+		e.Errorf("the holder got the notice %+v", got)
 	}
 }

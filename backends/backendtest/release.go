@@ -45,7 +45,7 @@ func releasedID(e *env) {
 // An acquire that its own release has overtaken can't come back as a ghost.
 func unknownID(e *env) {
 	a := e.client()
-	req := a.queue()
+	req := a.request()
 	a.releaseIsLost(e.key, req.ID)
 	a.acquireIs(backends.ErrLost, req)
 }

@@ -14,7 +14,9 @@ var sharedProperties = []property{
 	{name: "SharedBehindAnExclusiveStartTogether", needs: SharedHolds, test: startTogether},
 	{name: "TokensGrowInTheOrderOfGrants", needs: SharedHolds, test: growInOrder},
 	{name: "AllSharedHoldersAreNamed", needs: SharedHolds, test: allNamed},
-	{name: "DeadExclusiveStopsNoLaterShared", needs: SharedHolds, test: deadExclusive},
+	{name: "EndedSharedStopsNoExclusive", needs: SharedHolds, test: endedShared},
+	{name: "ClaimStaysOfItsMode", needs: SharedHolds, test: staysOfMode},
+	{name: "LastRunIsTheLastToEnd", needs: SharedHolds, test: lastToEnd},
 	{name: "MixedLineIsToldAsItIs", needs: SharedHolds, test: mixedLine},
 	{name: "SharedFitsBesideACoolingShared", needs: SharedHolds | MinHolds, test: besideCooling},
 }
@@ -56,6 +58,9 @@ func notStarved(e *env) {
 	exclusive, later := b.queue(), c.shared()
 	b.held(exclusive)
 	c.held(later)
+	passing := c.shared()
+	passing.Place = 0
+	c.held(passing)
 	a.release(lease)
 	c.held(later)
 	b.grant(exclusive)
@@ -102,23 +107,6 @@ func allNamed(e *env) {
 	}
 }
 
-// Neither one that waits behind it, nor one that comes.
-func deadExclusive(e *env) {
-	a, b, c := e.trio()
-	d := e.client()
-	lease := a.grant(a.request())
-	first, dead, behind := b.shared(), c.queue(), d.shared()
-	dead.Place = e.h.TTL
-	b.held(first)
-	c.held(dead)
-	d.held(behind)
-	a.release(lease)
-	b.grant(first)
-	e.ended(dead.Place)
-	d.grant(behind)
-	c.grant(c.shared())
-}
-
 func mixedLine(e *env) {
 	a, b, c := e.trio()
 	line := []backends.Request{a.shared(), b.shared(), c.queue(), a.shared(), b.shared(), c.queue()}
@@ -142,4 +130,48 @@ func besideCooling(e *env) {
 	a.release(a.grant(req))
 	b.grant(b.shared())
 	c.held(c.request())
+}
+
+// One that isn't in front ends by itself, before the first does.
+func endedShared(e *env) {
+	a, b, c := e.trio()
+	first := a.grant(a.shared())
+	brief := b.shared()
+	brief.TTL = e.h.TTL
+	b.grant(brief)
+	req := c.queue()
+	c.held(req)
+	c.untilGone(brief.ID)
+	if held := c.held(req); len(held.Holders) != 1 || held.Holders[0].ID != first.ID {
+		e.Errorf("holders %+v, want %s", held.Holders, first.ID)
+	}
+	a.release(first)
+	c.grant(req)
+}
+
+// What an ID asks for is what it first asked for.
+func staysOfMode(e *env) {
+	a, b, _ := e.trio()
+	holds, waits := a.shared(), b.queue()
+	lease := a.grant(holds)
+	b.held(waits)
+	holds.Mode, waits.Mode = backends.Exclusive, backends.Shared
+	b.held(waits)
+	if again := a.grant(holds); again.Mode != backends.Shared || again.Token != lease.Token {
+		e.Errorf("lease %+v when asked again, %+v before", again, lease)
+	}
+	for i, want := range []backends.Mode{backends.Shared, backends.Exclusive} {
+		if line := a.status().Line; len(line) != 2 || line[i].Mode != want {
+			e.Errorf("line %+v, want claim %d %s", line, i, want)
+		}
+	}
+}
+
+// Not the one with the largest token.
+func lastToEnd(e *env) {
+	a, b, _ := e.trio()
+	first, second := a.grant(a.shared()), b.grant(b.shared())
+	b.releaseWith(second, failed)
+	a.releaseWith(first, succeeded)
+	e.isRun("last run", b.status().Last, a, first, succeeded)
 }

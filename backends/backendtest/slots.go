@@ -16,6 +16,8 @@ var slotProperties = []property{
 	{name: "AskingAgainKeepsTheSlot", needs: SlotHolds, test: slotKept},
 	{name: "NewcomerStaysBehindTheFirstForASlot", needs: SlotHolds, test: slotLine},
 	{name: "SlotOfALeaseThatEndedIsFree", needs: SlotHolds, test: slotEnds},
+	{name: "SlotInTheMiddleThatEndedIsFree", needs: SlotHolds, test: middleSlotEnds},
+	{name: "RetryAfterIsTheFirstEndOfASlot", needs: SlotHolds, test: slotRetryAfter},
 	{name: "DeadPlaceCountsForNoSlot", needs: SlotHolds, test: deadForSlot},
 	{name: "SlotThatCoolsIsTaken", needs: SlotHolds | MinHolds, test: slotCools},
 	{name: "SlotHoldersNeverShareASlot", needs: SlotHolds, test: neverShareSlot},
@@ -126,6 +128,41 @@ func slotEnds(e *env) {
 	next, _ := c.untilGranted(c.slots(2))
 	if next.Slot != lease.Slot {
 		e.Errorf("slot %d, want the one that became free, %d", next.Slot, lease.Slot)
+	}
+}
+
+// The others renew meanwhile.
+func middleSlotEnds(e *env) {
+	a, b, c := e.trio()
+	brief := b.slots(3)
+	brief.TTL = e.h.TTL
+	first := a.grant(a.slots(3))
+	middle := b.grant(brief)
+	last := a.grant(a.slots(3))
+	var next backends.Lease
+	req := c.slots(3)
+	e.until("a slot is granted", func() (granted bool) {
+		a.renew(first)
+		a.renew(last)
+		var err error
+		next, err = c.Acquire(e.Context(), req)
+		return err == nil
+	})
+	if next.Slot != middle.Slot {
+		e.Errorf("slot %d, want the one that became free, %d", next.Slot, middle.Slot)
+	}
+	c.held(c.slots(3))
+}
+
+func slotRetryAfter(e *env) {
+	a, b, c := e.trio()
+	a.grant(a.slots(2))
+	brief := b.slots(2)
+	brief.TTL = e.long / 2
+	b.grant(brief)
+	after, most := c.held(c.slots(2)).RetryAfter, brief.TTL+e.h.Granularity
+	if known := after != 0 || e.h.Has&Dates != 0; known && (after <= 0 || after > most) {
+		e.Errorf("RetryAfter %v, want %v at most", after, most)
 	}
 }
 

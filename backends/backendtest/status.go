@@ -12,6 +12,7 @@ var statusProperties = []property{
 	{name: "FailureKeepsTheLastSuccess", test: failureKeeps},
 	{name: "ReleaseWithoutOutcomeRecordsNothing", test: zeroOutcome},
 	{name: "LostReleaseRecordsNothing", test: lostRecordsNothing},
+	{name: "ReleaseOfAPlaceRecordsNothing", test: placeNoRun},
 	{name: "RunSaysWhoAskedForTheKey", test: runSaysWhoAsked},
 }
 
@@ -127,6 +128,17 @@ func lostRecordsNothing(e *env) {
 	first.Release(e.Context(), e.key, lease.ID, succeeded)
 	first.Release(e.Context(), e.key, backends.NewID(), succeeded)
 	e.isRun("last run", first.status().Last, first, lease, failed)
+}
+
+func placeNoRun(e *env) {
+	a, b, _ := e.trio()
+	a.grant(a.request())
+	req := b.queue()
+	b.held(req)
+	b.Release(e.Context(), e.key, req.ID, succeeded)
+	if s := a.status(); s.Last != nil || s.LastSuccess != nil {
+		e.Errorf("last run %+v, last success %+v of a claim that never held", s.Last, s.LastSuccess)
+	}
 }
 
 // A run that had time to succeed though it was asked to stop is the last success too.

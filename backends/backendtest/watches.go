@@ -13,6 +13,7 @@ var watchProperties = []property{
 	{name: "WatchMissesNothing", needs: Watches, test: watchMisses},
 	{name: "WatchIgnoresWhatARenewalTold", needs: Watches, test: watchTold},
 	{name: "WatchSleepsThroughRenewals", needs: Watches, test: watchRenewals},
+	{name: "WatchIgnoresOtherHolders", needs: Watches | SharedHolds, test: watchOthers},
 	{name: "WatchEndsWithItsContext", needs: Watches, test: watchContext},
 }
 
@@ -65,6 +66,15 @@ func watchRenewals(e *env) {
 	a.renew(lease)
 	b.held(b.queue())
 	watch.sleepsOn("nothing was done to the hold but a renewal")
+}
+
+func watchOthers(e *env) {
+	a, b, _ := e.trio()
+	first, second := a.grant(a.shared()), b.grant(b.shared())
+	watch := a.watch(first)
+	a.ask(second.ID, a.notice(backends.Resign))
+	a.removes(second)
+	watch.sleepsOn("it was done to another hold")
 }
 
 func watchContext(e *env) {

@@ -49,6 +49,8 @@ type asking struct {
 	l    *link
 	n    names
 	made *attempt // of this Acquire, on any connection
+
+	crowded bool // another newcomer was faster to take a slot: it gets into line first
 }
 
 // attempt is what was made for a grant that came to nothing, as far as is known.
@@ -111,6 +113,9 @@ func (a *asking) hurry(ctx context.Context) (backends.Lease, *view, error) {
 	t := a.s.termOf(a.ID, forHold, a.TTL)
 	r := a.promoted(k.claim.record, t, nil)
 	alone := a.inTheWay().created(">", k.claim.create-1)
+	if a.Mode == backends.Shared && k.last { // and etcd compares nothing as if it was created at 0
+		alone = a.inTheWay().empty()
+	}
 	conds := append(a.conds(r, k.claim, nil), alone)
 	meanwhile := a.keeping(ctx, t) // beside the grant: the hold lasts if both succeed
 	resp, err := a.l.txn(ctx, conds, a.puts(r, k.claim, t), a.looks(k.claim))
@@ -155,14 +160,19 @@ func (a *asking) act(ctx context.Context, v *view) (backends.Lease, error) {
 	case v.mine != nil && v.mine.State == backends.Holding:
 		return a.extend(ctx, v.mine)
 	case v.done != nil:
-		return none, a.leave(ctx, v)
-	case v.mine == nil && fits:
-		return a.hold(ctx, v)
-	case v.mine == nil && a.Place == 0:
-		return none, a.held(v)
+		if err := a.leave(ctx, v.mine); err != nil {
+			return none, err
+		}
+		return none, &backends.DoneError{Key: a.Key, Entry: *v.done}
+	case v.mine == nil && fits && !a.crowded:
+		lease, err := a.hold(ctx, v)
+		a.crowded = a.Mode == backends.Slots && errors.Is(err, errMoved)
+		return lease, err
+	case v.mine == nil && a.Place == 0 && !fits:
+		return none, a.held(ctx, v)
 	case v.mine == nil:
 		var err error
-		if v, err = a.join(ctx, v.rev); err != nil {
+		if v, err = a.join(ctx, v); err != nil {
 			return none, err
 		}
 	case !fits || !v.mine.mayHold():
@@ -170,10 +180,16 @@ func (a *asking) act(ctx context.Context, v *view) (backends.Lease, error) {
 			return none, err
 		}
 	}
-	if !v.mine.mayHold() || !v.fits(a.Mode, a.Slots) {
-		return none, a.held(v)
+	switch {
+	case v.mine.mayHold() && v.fits(a.Mode, a.Slots):
+		return a.hold(ctx, v)
+	case a.Place == 0 && a.crowded:
+		if err := a.leave(ctx, v.mine); err != nil {
+			return none, err
+		}
+		v.mine, v.waiters = nil, v.waiters-1
 	}
-	return a.hold(ctx, v)
+	return none, a.held(ctx, v)
 }
 
 // name is the key of the claim.

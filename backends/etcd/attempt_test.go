@@ -167,7 +167,7 @@ func TestTurnInAFullDatabase(t *testing.T) {
 	_, url := server(t, "--quota-backend-bytes", "4194304")
 	s, req := open(t, url), request(t)
 	lease, waiter := acquire(t, s, req), another(req)
-	waiter.Place = 2 * time.Second
+	waiter.Place = 5 * time.Second
 	held(t, s, waiter)
 	fill(t, s)
 	release(t, s, lease)
@@ -175,7 +175,7 @@ func TestTurnInAFullDatabase(t *testing.T) {
 		t.Errorf("released again: %v, want ErrLost", err)
 	}
 	s.memory.note(waiter.ID, func(k *known) { k.hold = term{} }) // its lease for the hold has ended
-	for end := time.Now().Add(3 * waiter.Place); time.Now().Before(end); time.Sleep(waiter.Place / 8) {
+	for end := time.Now().Add(2 * waiter.Place); time.Now().Before(end); time.Sleep(waiter.Place / 8) {
 		if _, err := s.Acquire(t.Context(), waiter); err == nil {
 			t.Fatal("granted in a full database")
 		}

@@ -29,7 +29,10 @@ func (c *claim) unmoved() clientv3.Cmp {
 func (a *asking) promoted(r record, t term, v *view) record {
 	r.State, r.Granted, r.TTL = backends.Holding, time.Now(), t.seconds
 	if a.Mode == backends.Slots {
-		r.Slot = v.freeSlot()
+		r.Slot = v.freeSlot(0)
+		if later := v.freeSlot(v.waiting()); a.crowded && later < a.Slots { // those in front take one each, at this moment
+			r.Slot = later
+		}
 	}
 	if a.MinHold > 0 {
 		r.MinHold = a.MinHold.String()
@@ -112,8 +115,10 @@ func (a *asking) holds(r record, before *claim, t term, rev int64) *claim {
 	if before != nil {
 		c.create = before.create
 	}
-	a.s.memory.saw(c)
-	a.s.memory.heard(a.ID, rev)
+	a.s.memory.note(a.ID, func(k *known) {
+		k.ear.close()
+		k.claim, k.heard, k.ear = c, rev, nil
+	})
 	return c
 }
 

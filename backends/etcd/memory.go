@@ -18,7 +18,9 @@ type known struct {
 	claim    *claim // as last read or written; nil: never
 	heard    int64  // its holder has heard of all that was done to it up to this revision; 0: of nothing
 	disowned int    // how many times its leases were to be revoked
-	woken    bool   // whoever was in front has left since the last question
+	woken    bool   // something has happened since the last question, perhaps its turn has come
+	last     bool   // one was in its way when it last asked, and nobody like that came after it
+	ear      *ear   // that listens for that; nil: none
 
 	hold     term      // the lease of a hold to come; zero: none was made
 	prepared time.Time // when that was last made to last
@@ -49,5 +51,6 @@ func (m *memory) heard(id string, rev int64) { m.note(id, func(k *known) { k.hea
 func (m *memory) forget(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.of[id].ear.close()
 	delete(m.of, id)
 }

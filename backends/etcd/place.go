@@ -1,20 +1,26 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"flockd/backends"
 )
 
-// join takes the last place in line, for one who has read it as of revision rank, and returns
-// the line with it.
-func (a *asking) join(ctx context.Context, rank int64) (*view, error) {
-	t := a.s.termOf(a.ID, forPlace, a.Place)
+// passingPlace is for one who wants no place, and is either granted a slot by its turn or leaves at
+// once; or dies.
+const passingPlace = 15 * time.Second
+
+// join takes the last place in the line that was seen, and returns the line with it. Where whoever
+// is next can't be read, it takes none.
+func (a *asking) join(ctx context.Context, before *view) (*view, error) {
+	if err := a.findNext(ctx, before); err != nil {
+		return nil, err
+	}
+	t := a.s.termOf(a.ID, forPlace, cmp.Or(a.Place, passingPlace))
 	prepared := make(chan struct{})
 	go func() { defer close(prepared); a.prepare(ctx) }()
 	_, err := a.l.last(ctx, t)
@@ -22,10 +28,10 @@ func (a *asking) join(ctx context.Context, rank int64) (*view, error) {
 		return nil, err
 	}
 	r := a.record()
-	r.Rank = rank
+	r.Rank = before.rev
 	puts := []clientv3.Op{
 		clientv3.OpPut(a.name(), encode(r), clientv3.WithLease(t.id)),
-		clientv3.OpPut(a.n.ranked(rank, a.ID), "", clientv3.WithLease(t.id)),
+		clientv3.OpPut(a.n.ranked(r.Rank, a.ID), "", clientv3.WithLease(t.id)),
 	}
 	conds := absent(a.name(), a.n.cool+nameOf(a.Mode, a.Slots, a.ID), a.n.ended+a.ID)
 	resp, err := a.l.txn(ctx, conds, append(puts, a.looks(nil)...), nil)
@@ -37,6 +43,7 @@ func (a *asking) join(ctx context.Context, rank int64) (*view, error) {
 	}
 	v, err := a.view(resp.Header.Revision, resp.Responses[len(puts):])
 	if err == nil {
+		v.next = before.next
 		a.s.memory.saw(v.mine)
 	}
 	return v, err
@@ -90,21 +97,21 @@ func (a *asking) prepare(ctx context.Context) {
 	}
 }
 
-// leave gives up the place of one whose run has succeeded, and says so.
-func (a *asking) leave(ctx context.Context, v *view) error {
-	if v.mine != nil {
-		gone := []clientv3.Op{clientv3.OpDelete(v.mine.key), clientv3.OpDelete(a.n.ranked(v.mine.Rank, a.ID))}
-		resp, err := a.l.txn(ctx, []clientv3.Cmp{v.mine.unmoved()}, gone, nil)
-		if err == nil && !resp.Succeeded {
-			err = errMoved
-		}
-		if err != nil {
-			return err
-		}
-		if hold := a.s.memory.recall(a.ID).hold; hold.lasts() > endedFor {
-			a.l.revoke(ctx, hold.id) // or it would stay for a long time; if that fails, it does
-		}
-		a.s.memory.forget(a.ID)
+// leave gives up the place, where there is one, and doesn't forbid the ID.
+func (a *asking) leave(ctx context.Context, mine *claim) error {
+	if mine == nil {
+		return nil
 	}
-	return &backends.DoneError{Key: a.Key, Entry: *v.done}
+	resp, err := a.l.txn(ctx, []clientv3.Cmp{mine.unmoved()}, a.n.deletes(mine), nil)
+	if err == nil && !resp.Succeeded {
+		err = errMoved
+	}
+	if err != nil {
+		return err
+	}
+	if hold := a.s.memory.recall(a.ID).hold; hold.lasts() > endedFor {
+		a.l.revoke(ctx, hold.id) // or it would stay for a long time; if that fails, it does
+	}
+	a.s.memory.forget(a.ID)
+	return nil
 }

@@ -71,7 +71,7 @@ func TestRequests(t *testing.T) {
 			costs("inspect", 1, func() { line(t, s, req.Key) })
 			release(t, other, lease)
 			ends := another(req)
-			costs("take a place at the end", 4, func() { held(t, s, ends) })
+			costs("take a place at the end, with nobody holding", 5, func() { held(t, s, ends) })
 			costs("give up", 1, func() { release(t, s, backends.Lease{Key: ends.Key, ID: ends.ID}) })
 		})
 	}

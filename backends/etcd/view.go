@@ -2,11 +2,13 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"flockd/backends"
@@ -21,12 +23,13 @@ type view struct {
 	done  *backends.Entry // its run has succeeded; nil: not, or it is for none
 	clear bool            // nothing is in its way, and all of the below is unknown
 
-	cool    []*claim // whose MinHold has not passed, holders included
-	held    []*claim // holders
-	first   *claim   // the first in line, nil if there is none
-	front   []place  // those in front that decide, nearest first; see asking.front
-	waiters int      // places in line, its own included
-	ahead   int      // those of them in front
+	cool    []*claim        // whose MinHold has not passed, holders included
+	held    []*claim        // holders
+	next    *backends.Claim // the first in line where nobody holds, if it was asked for
+	unlike  int             // how many are in line where those of front are looked for, behind the claim too
+	front   []place         // those in front that decide, nearest first; see asking.nearest
+	waiters int             // places in line, its own included
+	ahead   int             // those of them in front
 }
 
 // looks are the operations whose answers a view is made of. Before is where its claim is
@@ -41,7 +44,6 @@ func (a *asking) looks(before *claim) []clientv3.Op {
 	return append(a.glance(),
 		all(a.n.cool).get(byCreate),
 		all(a.n.held).get(byCreate),
-		all(a.n.line).get(byCreate, clientv3.WithLimit(1)),
 		a.nearest(before),
 		waiters.get(clientv3.WithCountOnly()),
 		ahead.get(clientv3.WithCountOnly()),
@@ -120,18 +122,16 @@ func (a *asking) view(rev int64, answers []*pb.ResponseOp) (*view, error) {
 	if v.held, err = decodeAll(answers[1], decodeHold); err != nil {
 		return nil, err
 	}
-	if v.first, err = decodeFirst(answers[2]); err != nil {
+	if err := v.readFront(answers[2], a.ID); err != nil {
 		return nil, err
 	}
-	if err := v.readFront(answers[3], a.ID); err != nil {
-		return nil, err
-	}
-	v.waiters, v.ahead = int(answers[4].GetResponseRange().Count), int(answers[5].GetResponseRange().Count)
+	v.waiters, v.ahead = int(answers[3].GetResponseRange().Count), int(answers[4].GetResponseRange().Count)
 	return v, nil
 }
 
 // readFront reads the answer to nearest, in which the claim's own may be.
 func (v *view) readFront(answer *pb.ResponseOp, id string) error {
+	v.unlike = int(answer.GetResponseRange().Count)
 	for _, kv := range kvs(answer) {
 		p, err := placeOf(string(kv.Key))
 		if err != nil {
@@ -166,20 +166,27 @@ func decodeFirst(answer *pb.ResponseOp) (*claim, error) {
 	return claims[0], nil
 }
 
-// fits reports whether the claim may hold now, or one that would join the line.
+// fits reports whether the claim may hold now, or one that would join the line. Whose
+// MinHold has not passed is in front of it, in line or not.
 func (v *view) fits(mode backends.Mode, n int) bool {
-	var front []backends.Claim
-	for _, c := range v.cooling() {
-		front = append(front, c.public())
+	if v.clear {
+		return true
 	}
+	var front []backends.Claim
+	inLine := map[string]bool{}
 	for _, p := range v.front {
 		front = append(front, backends.Claim{Mode: p.mode, Slots: p.slots})
+		inLine[p.id] = true
 	}
-	return v.clear || backends.Fits(backends.Claim{Mode: mode, Slots: n}, front)
+	for _, c := range v.cool {
+		if !inLine[c.id] {
+			front = append(front, c.public())
+		}
+	}
+	return backends.Fits(backends.Claim{Mode: mode, Slots: n}, front) && (mode != backends.Slots || v.freeSlot(0) < n)
 }
 
-// cooling are the claims whose holder has ended and whose MinHold has not. They
-// stand in front of everybody who waits: what a claim of an older place became.
+// cooling are the claims whose holder has ended and whose MinHold has not.
 func (v *view) cooling() []*claim {
 	return slices.DeleteFunc(slices.Clone(v.cool), func(c *claim) bool { return v.holds(c.id) })
 }
@@ -193,33 +200,70 @@ func among(claims []*claim, id string) bool {
 	return slices.ContainsFunc(claims, func(c *claim) bool { return c.id == id })
 }
 
-// freeSlot is the lowest that nobody holds and that cools for nobody.
-func (v *view) freeSlot() int {
+// freeSlot is the lowest that nobody holds and that cools for nobody, but for so many that are left
+// to others.
+func (v *view) freeSlot(left int) (slot int) {
 	taken := map[int]bool{}
 	for _, c := range slices.Concat(v.held, v.cool) {
 		taken[c.Slot] = true
 	}
-	slot := 0
-	for taken[slot] {
-		slot++
+	for ; taken[slot] || left > 0; slot++ {
+		if !taken[slot] {
+			left--
+		}
 	}
 	return slot
 }
 
-// held says who is in the way of the claim.
-func (a *asking) held(v *view) *backends.HeldError {
+// waiting are how many wait in front of one for a slot.
+func (v *view) waiting() (n int) {
+	for _, p := range v.front {
+		if !v.holds(p.id) {
+			n++
+		}
+	}
+	return n
+}
+
+// held says who is in the way of the claim, or why asking for that failed.
+func (a *asking) held(ctx context.Context, v *view) error {
+	a.s.memory.note(a.ID, func(k *known) { k.last = v.unlike == 1 })
 	held := &backends.HeldError{Key: a.Key, AsOf: time.Now(), Waiters: v.waiters, Ahead: v.ahead, Seen: a.seen(v)}
 	for _, c := range append(v.cooling(), v.held...) {
 		held.Holders = append(held.Holders, c.public())
-	}
-	if len(held.Holders) == 0 && v.first != nil {
-		next := v.first.public()
-		held.Next = &next
 	}
 	if v.mine != nil {
 		held.Waiters--
 		held.Notice = v.mine.Notice
 		held.Ahead = min(held.Ahead, held.Waiters)
 	}
+	if err := a.findNext(ctx, v); err != nil {
+		return err
+	}
+	if len(held.Holders) == 0 {
+		held.Next = v.next
+	}
 	return held
+}
+
+// findNext finds the first in line, as of the view, where nobody holds.
+func (a *asking) findNext(ctx context.Context, v *view) error {
+	if len(v.held)+len(v.cool) > 0 || v.next != nil {
+		return nil
+	}
+	byCreate := clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)
+	read := all(a.n.line).get(byCreate, clientv3.WithLimit(1), clientv3.WithRev(v.rev))
+	resp, err := a.l.txn(ctx, nil, []clientv3.Op{read}, nil)
+	switch {
+	case errors.Is(err, rpctypes.ErrCompacted):
+		return errMoved
+	case err != nil:
+		return err
+	}
+	first, err := decodeFirst(resp.Responses[0])
+	if first != nil {
+		next := first.public()
+		v.next = &next
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"flockd/backends"
 )
@@ -65,14 +66,55 @@ func (s *Store) Wait(ctx context.Context, held *backends.HeldError) error {
 	if !ok {
 		return backends.Refuse("", "an answer of another store")
 	}
-	err := s.watch(ctx, at.rev+1, at.what...)
-	if errors.Is(err, errCompacted) {
+	ear := s.listen(ctx, at)
+	select {
+	case <-ear.heard:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.memory.note(at.id, func(k *known) {
+		if k.ear == ear {
+			k.ear = nil
+		}
+		k.woken = k.woken || ear.err == nil
+	})
+	if errors.Is(ear.err, errCompacted) {
 		return nil // whatever it was, the next question tells
 	}
-	if err == nil {
-		s.memory.note(at.id, func(k *known) { k.woken = true })
+	return s.failed("wait for", held.Key, ear.err)
+}
+
+// ear is a watch that goes on while its waiter asks again, for one who is idle asks every five
+// seconds.
+type ear struct {
+	what  []watched
+	heard chan struct{} // closed when something has happened, or err
+	err   error
+	stop  context.CancelFunc
+}
+
+// listen is the watch for an answer: the one that is open where it is for the same.
+func (s *Store) listen(ctx context.Context, at seen) *ear {
+	open := s.memory.recall(at.id).ear
+	if open != nil && slices.Equal(open.what, at.what) {
+		return open
 	}
-	return s.failed("wait for", held.Key, err)
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	e := &ear{what: at.what, heard: make(chan struct{}), stop: stop}
+	s.memory.note(at.id, func(k *known) { k.ear.close(); k.ear = e })
+	go func() {
+		defer close(e.heard)
+		e.err = s.watch(ctx, at.rev+1, at.what...)
+		stop()
+	}()
+	return e
+}
+
+// close ends the watch, if there is one.
+func (e *ear) close() {
+	if e != nil {
+		e.stop()
+	}
 }
 
 // Watch returns when something was done to the hold since its holder last heard of

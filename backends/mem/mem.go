@@ -76,7 +76,9 @@ func (s *Store) Acquire(ctx context.Context, req backends.Request) (backends.Lea
 		return r.line[place].extend(now, req.TTL), nil
 	}
 	if entry, done := r.succeeded(req.Once, now); done {
-		r.remove(place)
+		if place >= 0 && r.line[place].State == backends.Waiting {
+			r.remove(place)
+		}
 		return backends.Lease{}, &backends.DoneError{Key: req.Key, Entry: entry}
 	}
 	if place < 0 {

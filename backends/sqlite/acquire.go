@@ -69,7 +69,7 @@ func (t *tx) answer(req backends.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if mine != nil && mine.state == backends.Holding {
+	if mine.holds(t.store.clock.boot, t.now) {
 		return t.extend(req, mine)
 	}
 	if done, err := t.succeeded(req); done != nil || err != nil {
@@ -87,7 +87,7 @@ func (t *tx) answer(req backends.Request) (answer, error) {
 	switch {
 	case err != nil:
 		return answer{}, err
-	case comes && asks.notice == "":
+	case comes && asks.mayHold():
 		return t.grant(req, asks, slot)
 	}
 	if mine, err = t.stand(req, mine); err != nil {
@@ -107,14 +107,8 @@ func (t *tx) claimFor(req backends.Request) (*claim, error) {
 		return nil, backends.ErrLost
 	}
 	mine, err := scan(t.row("mine", t.store.prefix, req.Key, req.ID))
-	if err != nil || mine == nil {
-		return nil, err
-	}
-	switch boot := t.store.clock.boot; {
-	case !mine.ended(boot, t.now):
-		return mine, nil
-	case mine.live(boot, t.now):
-		return nil, backends.ErrLost // it cools
+	if err != nil || mine == nil || mine.live(t.store.clock.boot, t.now) {
+		return mine, err
 	}
 	return nil, t.exec("remove", mine.seq)
 }
@@ -125,7 +119,7 @@ func (t *tx) done(key string, done *backends.Entry, mine *claim, err error) (ans
 		return answer{}, err
 	}
 	a := answer{not: &backends.DoneError{Key: key, Entry: *done}}
-	if mine != nil {
+	if mine.waits() {
 		a.rings, err = t.remove(mine)
 	}
 	return a, err
@@ -135,10 +129,10 @@ func (t *tx) done(key string, done *backends.Entry, mine *claim, err error) (ans
 func (t *tx) stand(req backends.Request, mine *claim) (*claim, error) {
 	until := t.now + int64(req.Place)
 	switch {
-	case req.Place == 0:
-		return mine, nil
-	case mine != nil:
+	case mine.waits() && req.Place > 0:
 		return mine, t.exec("stay", t.now, until, mine.seq)
+	case mine != nil || req.Place == 0:
+		return mine, nil
 	}
 	mine = newcomer(req)
 	mine.renewed, mine.expires = t.now, until

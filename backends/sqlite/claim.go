@@ -58,6 +58,12 @@ func (c *claim) live(boot string, now int64) bool {
 // ends is when the claim leaves the line unless it is extended.
 func (c *claim) ends() int64 { return max(c.expires, c.keptTill) }
 
+// waits reports whether there is a claim, and it waits.
+func (c *claim) waits() bool { return c != nil && c.state == backends.Waiting }
+
+// mayHold reports whether the claim may be granted the key when its turn comes.
+func (c *claim) mayHold() bool { return c.waits() && c.notice == "" }
+
 // public is the claim as others see it. Instants are shown by the wall clock as it
 // is now, so that a clock which was set since doesn't tell a wrong age.
 func (c *claim) public(now int64, wall time.Time) backends.Claim {

@@ -4,7 +4,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,7 +28,7 @@ func (s *Store) find(ctx context.Context, standard bool) error {
 	if readWrite(real(s.path)) != nil {
 		mode = "ro"
 	}
-	s.db = sql.OpenDB(connectorTo(s.path, mode))
+	s.connect(mode)
 	err := s.findTables(ctx)
 	if err != nil {
 		s.db.Close()

@@ -115,7 +115,7 @@ func (s *Store) Ask(ctx context.Context, key, id string, notice backends.Notice)
 		}
 		switch {
 		case theirs == nil || !theirs.live(s.clock.boot, t.now),
-			notice.Kind == backends.Supersede && theirs.state != backends.Waiting:
+			notice.Kind == backends.Supersede && !theirs.waits():
 			return backends.ErrNotFound
 		case notice.Force:
 			rings, err = t.force(theirs, notice)

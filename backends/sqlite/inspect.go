@@ -99,7 +99,8 @@ func (s *Store) look(ctx context.Context, do func(*tx) error) error {
 			return err
 		}
 		defer conn.Close()
-		return do(&tx{store: s, conn: conn, now: s.clock.now()})
+		t := &tx{store: s, conn: conn, now: s.clock.now()}
+		return t.explain(do(t))
 	})
 }
 

@@ -74,12 +74,27 @@ func (t *tx) lacks() (string, error) {
 	case app != applicationID:
 		return "", backends.Refuse("name another file with --backend sqlite:///…", "%s is another program's database", t.store.path)
 	case version > schemaVersion:
-		return "", backends.Refuse("use the newer flockd here as well",
-			"%s was made by a newer flockd (schema version %d, this one knows %d)", t.store.path, version, schemaVersion)
+		return "", t.store.newerSchema(version)
 	case version == 1:
 		return statement("from1"), nil
 	}
 	return "", nil
+}
+
+func (s *Store) newerSchema(version int) error {
+	return backends.Refuse("use the newer flockd here as well",
+		"%s was made by a newer flockd (schema version %d, this one knows %d)", s.path, version, schemaVersion)
+}
+
+// explain is err, unless a newer flockd has changed the tables since we opened them.
+func (t *tx) explain(err error) error {
+	if err == nil || errors.Is(err, backends.ErrHeld) || errors.Is(err, backends.ErrDone) || isBusy(err) {
+		return err
+	}
+	if _, version, unknown := t.marks(); unknown == nil && version > schemaVersion {
+		return t.store.newerSchema(version)
+	}
+	return err
 }
 
 func (t *tx) marks() (app, version int, err error) {

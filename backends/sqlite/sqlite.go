@@ -74,7 +74,7 @@ func (s *Store) open(ctx context.Context, standard bool) error {
 	if err != nil {
 		return err
 	}
-	s.db = sql.OpenDB(connector(s.path))
+	s.connect("rw")
 	err = s.migrate(ctx)
 	if err == nil {
 		s.files, err = identify(s.path)
@@ -117,6 +117,18 @@ func (s *Store) Close() error { return nil }
 const onConnect = `PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 400`
 
 func connector(path string) *link { return connectorTo(path, "rw") }
+
+// connections is how many a process has at most. Steps wait for each other anyway, and one
+// that hangs in the file system mustn't hold up the others.
+const connections = 8
+
+// connect has connections made, when they are needed, for reading and writing, rw, or for
+// reading alone, ro.
+func (s *Store) connect(mode string) {
+	s.db = sql.OpenDB(connectorTo(s.path, mode))
+	s.db.SetMaxOpenConns(connections)
+	s.db.SetMaxIdleConns(connections)
+}
 
 // connectorTo is a connector for reading and writing, rw, or for reading alone, ro.
 func connectorTo(path, mode string) *link {

@@ -73,7 +73,7 @@ func (s *Store) step(ctx context.Context, d durability, do func(*tx) error) erro
 	}
 	t.now = s.clock.now()
 	if err := do(t); err != nil {
-		return errors.Join(err, t.run("ROLLBACK"))
+		return errors.Join(t.explain(err), t.run("ROLLBACK"))
 	}
 	if err := ctx.Err(); err != nil {
 		return errors.Join(err, t.run("ROLLBACK"))

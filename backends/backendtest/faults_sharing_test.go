@@ -3,29 +3,19 @@ package backendtest_test
 import (
 	"context"
 	"errors"
-	"time"
 
 	"flockd/backends"
 )
 
-// modeFaults break who may hold beside whom.
-var modeFaults = map[string]fault{
-	"lets a frozen exclusive waiter in":  grantsFrozen(backends.Exclusive, "FrozenExclusiveWaiterGoesToTheEnd"),
-	"lets a frozen shared waiter in":     grantsFrozen(backends.Shared, "FrozenSharedWaiterGoesToTheEnd"),
-	"lets a frozen waiter for a slot in": grantsFrozen(backends.Slots, "FrozenSlotWaiterGoesToTheEnd"),
-
-	"renews all who share":             renewsAll(backends.Shared, "SharedHoldsHaveTheirOwnTTL"),
-	"renews all who have a slot":       renewsAll(backends.Slots, "SlotHoldsHaveTheirOwnTTL"),
-	"gives all who share the last TTL": lastTTL(backends.Shared, "SharedHoldsHaveTheirOwnTTL"),
-	"gives all slots the last TTL":     lastTTL(backends.Slots, "SlotHoldsHaveTheirOwnTTL"),
-
+// sharingFaults break who may hold beside whom.
+var sharingFaults = map[string]fault{
 	"starves the exclusive": {
 		caught: "WaitingExclusiveStopsLaterShared",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
 			lease, err := s.Store.Acquire(ctx, req)
 			var held *backends.HeldError
 			if errors.As(err, &held) && req.Mode == backends.Shared && len(held.Holders) > 0 && held.Holders[0].Mode == backends.Shared {
-				if held.Ahead > 0 && s.line(ctx, req.Key)[1].Mode == backends.Exclusive {
+				if held.Ahead > 0 && req.Place == 0 && s.line(ctx, req.Key)[1].Mode == backends.Exclusive {
 					return forged(req), nil
 				}
 			}
@@ -46,7 +36,7 @@ var modeFaults = map[string]fault{
 		caught: "NewcomerStaysBehindTheFirstForASlot",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
 			lease, err := s.Store.Acquire(ctx, req)
-			if err != nil && req.Mode == backends.Slots && req.Place == 0 {
+			if err != nil && req.Slots == 1 && req.Place == 0 {
 				return forged(req), nil
 			}
 			return lease, err
@@ -56,8 +46,60 @@ var modeFaults = map[string]fault{
 		caught: "SlotsOfAnotherNumberWait",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
 			lease, err := s.Store.Acquire(ctx, req)
-			if line := s.line(ctx, req.Key); err != nil && req.Slots == 3 && len(line) < 3 && line[0].Slots == 2 {
+			if line := s.line(ctx, req.Key); err != nil && req.Slots == 3 && len(line) == 2 && line[0].Slots == 2 {
 				return forged(req), nil
+			}
+			return lease, err
+		},
+	},
+	"counts a dead shared holder": {
+		caught: "EndedSharedStopsNoExclusive",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			held, lease, err := s.held(ctx, req)
+			if held != nil && len(held.Holders) > 0 && held.Holders[0].Mode == backends.Shared && s.lapsed(ctx, req.Key, true) {
+				held.Holders = append(held.Holders, backends.Claim{ID: "dead"})
+			}
+			return lease, err
+		},
+	},
+	"lets an ID change its mode": {
+		caught: "ClaimStaysOfItsMode",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			lease, err := s.Store.Acquire(ctx, req)
+			if err == nil {
+				lease.Mode = req.Mode
+			}
+			return lease, err
+		},
+	},
+	"takes the largest token for the last run": {
+		caught: "LastRunIsTheLastToEnd",
+		release: func(s *store, ctx context.Context, key, id string, outcome backends.Outcome) error {
+			status, _ := s.Store.Inspect(ctx, key)
+			for _, c := range status.Line {
+				if status.Last != nil && c.ID == id && c.Token < status.Last.Token {
+					outcome = backends.Outcome{}
+				}
+			}
+			return s.Store.Release(ctx, key, id, outcome)
+		},
+	},
+	"gives the slot after the one that ended": {
+		caught: "SlotInTheMiddleThatEndedIsFree",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			lease, err := s.Store.Acquire(ctx, req)
+			if err == nil && req.Slots == 3 && lease.Slot == 1 && s.lapsed(ctx, req.Key, true) {
+				lease.Slot++
+			}
+			return lease, err
+		},
+	},
+	"tells the last end of a slot": {
+		caught: "RetryAfterIsTheFirstEndOfASlot",
+		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
+			held, lease, err := s.held(ctx, req)
+			if held != nil && req.Mode == backends.Slots {
+				held.RetryAfter *= 3
 			}
 			return lease, err
 		},
@@ -81,15 +123,6 @@ var modeFaults = map[string]fault{
 				held.Holders = held.Holders[:1]
 			}
 			return lease, err
-		},
-	},
-	"keeps a dead exclusive in front of shared": {
-		caught: "DeadExclusiveStopsNoLaterShared",
-		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			if line := s.line(ctx, req.Key); len(line) > 1 && line[1].Mode == backends.Shared && req.Mode == backends.Exclusive {
-				req.Place *= 3
-			}
-			return s.Store.Acquire(ctx, req)
 		},
 	},
 	"counts shared holders as waiting": {
@@ -142,55 +175,4 @@ var modeFaults = map[string]fault{
 			return lease, err
 		},
 	},
-}
-
-// grantsFrozen grants the key to a waiter whose place has ended.
-func grantsFrozen(mode backends.Mode, caught string) fault {
-	return fault{
-		caught: caught,
-		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			p := s.knows(req.ID)
-			frozen := p.asked && !p.granted && !p.released && s.state(ctx, req.Key, req.ID) == ""
-			lease, err := s.Store.Acquire(ctx, req)
-			if frozen && req.Mode == mode && req.Place > 0 && errors.Is(err, backends.ErrHeld) {
-				return forged(req), nil
-			}
-			return lease, err
-		},
-	}
-}
-
-// renewsAll lets one renewal extend every hold of the mode.
-func renewsAll(mode backends.Mode, caught string) fault {
-	return fault{
-		caught: caught,
-		renew: func(s *store, ctx context.Context, lease backends.Lease) (backends.Renewal, error) {
-			renewal, err := s.Store.Renew(ctx, lease)
-			if err == nil && lease.Mode == mode {
-				s.renewAll(ctx, lease.Key, lease.TTL)
-			}
-			return renewal, err
-		},
-	}
-}
-
-// lastTTL makes each grant of the mode the TTL of all.
-func lastTTL(mode backends.Mode, caught string) fault {
-	return fault{
-		caught: caught,
-		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			lease, err := s.Store.Acquire(ctx, req)
-			if err == nil && req.Mode == mode && req.Slots != 2 {
-				s.renewAll(ctx, req.Key, req.TTL)
-			}
-			return lease, err
-		},
-	}
-}
-
-// renewAll makes everybody who holds key hold it for ttl from now.
-func (s *store) renewAll(ctx context.Context, key string, ttl time.Duration) {
-	for _, c := range s.line(ctx, key) {
-		s.Store.Renew(ctx, backends.Lease{Key: key, ID: c.ID, TTL: ttl})
-	}
 }

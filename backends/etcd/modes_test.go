@@ -1,0 +1,332 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"flockd/backends"
+)
+
+// slotsOf is a request for one of n slots.
+func slotsOf(req backends.Request, n int) backends.Request {
+	req = another(req)
+	req.Mode, req.Slots = backends.Slots, n
+	return req
+}
+
+// Newcomers that meet at free slots get them all, and nobody else does; who wants no
+// place leaves none.
+func TestCrowdForSlots(t *testing.T) {
+	t.Parallel()
+	_, url := server(t)
+	const crowd, n = 60, 20
+	req := request(t)
+	var mu sync.Mutex
+	var slots []int
+	var all sync.WaitGroup
+	for range crowd {
+		s, mine := open(t, url), slotsOf(req, n)
+		mine.Place = 0
+		all.Go(func() {
+			lease, err := s.Acquire(within(t), mine)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				slots = append(slots, lease.Slot)
+			} else if !errors.Is(err, backends.ErrHeld) {
+				t.Errorf("Acquire = %v", err)
+			}
+		})
+	}
+	all.Wait()
+	slices.Sort(slots)
+	for i, slot := range slots {
+		if slot != i {
+			t.Fatalf("slots %v", slots)
+		}
+	}
+	s := open(t, url)
+	if got := line(t, s, req.Key); len(slots) != n || len(got) != n {
+		t.Errorf("%d hold, and %d are in line; want %d", len(slots), len(got), n)
+	}
+	if left := inFolder(t, s, s.names(req.Key).order); len(left) > 0 {
+		t.Errorf("places are left: %q", left)
+	}
+}
+
+// inFolder are the names of the keys in a folder.
+func inFolder(t testing.TB, s *Store, folder string) (keys []string) {
+	t.Helper()
+	for _, kv := range kvs(do(t, s, all(folder).get()).Responses[0]) {
+		keys = append(keys, string(kv.Key))
+	}
+	return keys
+}
+
+// Whatever came of a claim, nothing is left of it but what says so.
+func TestNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	_, url := server(t)
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			s, other, req := open(t, url), open(t, url), request(t)
+			lease, removed := acquire(t, s, moded(req, mode)), moded(req, mode)
+			next, gone, waits := another(req), another(req), moded(req, mode)
+			for _, r := range []backends.Request{next, gone, waits} {
+				held(t, s, r)
+			}
+			release(t, other, lease) // that knows only the ID
+			acquire(t, s, next)
+			release(t, other, backends.Lease{Key: req.Key, ID: gone.ID})
+			ask(t, other, backends.Lease{Key: req.Key, ID: waits.ID}, remove)
+			ask(t, other, backends.Lease{Key: req.Key, ID: next.ID}, remove)
+			ask(t, other, acquire(t, s, removed), remove)
+			n := s.names(req.Key)
+			for _, folder := range []string{n.line, n.held, n.order, n.cool} {
+				if left := inFolder(t, s, folder); len(left) > 0 {
+					t.Errorf("%q are left", left)
+				}
+			}
+		})
+	}
+}
+
+// A hold that is freed by hand, as the documentation says, with its hold's twin left, is in
+// nobody's way for longer than its slot.
+func TestFreedByHand(t *testing.T) {
+	t.Parallel()
+	_, url := server(t)
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			s, req := open(t, url), request(t)
+			old := moded(req, mode)
+			old.MinHold = time.Second
+			lease := acquire(t, s, old)
+			do(t, s, all(s.names(req.Key).line).delete())
+			if _, err := s.Renew(t.Context(), lease); !errors.Is(err, backends.ErrLost) {
+				t.Errorf("Renew = %v", err)
+			}
+			next := moded(req, mode)
+			for {
+				got, err := s.Acquire(within(t), next)
+				if err == nil {
+					if got.Token <= lease.Token || mode == backends.Slots && got.Slot != 1 {
+						t.Errorf("%+v after %+v", got, lease)
+					}
+					return
+				}
+				if !errors.Is(err, backends.ErrHeld) {
+					t.Fatalf("Acquire = %v", err)
+				}
+			}
+		})
+	}
+}
+
+func (s span) delete() clientv3.Op { return clientv3.OpDelete(s.first, clientv3.WithRange(s.end)) }
+
+// The one in front isn't always asking; tokens are in the order of grants all the same, in
+// whichever modes.
+func TestTokensGrowWithGrants(t *testing.T) {
+	t.Parallel()
+	_, url := server(t)
+	s, req := open(t, url), request(t)
+	first := acquire(t, s, req)
+	a, b, x := moded(req, backends.Shared), moded(req, backends.Shared), another(req)
+	for _, r := range []backends.Request{a, b, x} {
+		held(t, s, r)
+	}
+	release(t, s, first)
+	last := first.Token
+	for _, r := range []backends.Request{b, a} {
+		lease := acquire(t, s, r)
+		if again := acquire(t, open(t, url), r); lease.Token <= last || again.Token != lease.Token {
+			t.Errorf("tokens %d and %d after %d", lease.Token, again.Token, last)
+		}
+		last = lease.Token
+	}
+	for _, r := range []backends.Request{a, b} {
+		release(t, s, backends.Lease{Key: r.Key, ID: r.ID})
+	}
+	if lease := acquire(t, s, x); lease.Token <= last {
+		t.Errorf("token %d after %d", lease.Token, last)
+	}
+}
+
+// Who asks again makes two requests, and goes on listening.
+func TestListensWhileAsking(t *testing.T) {
+	t.Parallel()
+	_, url := server(t)
+	s, req := open(t, url), request(t)
+	lease, waiter := acquire(t, open(t, url), req), another(req)
+	answer := held(t, s, waiter)
+	m := metered(s)
+	s.cluster.drop(s.cluster.link)
+	for i := range 3 {
+		cost := m.of(func() {
+			brief, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			if err := s.Wait(brief, answer); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("Wait = %v", err)
+			}
+			answer = held(t, s, waiter)
+		})
+		if i > 0 && cost.requests != 2 { // the first connects, and begins to listen
+			t.Errorf("%d requests to wait and ask again", cost.requests)
+		}
+	}
+	release(t, open(t, url), lease)
+	wait(t, s, answer)
+	acquire(t, s, waiter)
+	if s.memory.recall(waiter.ID).ear != nil {
+		t.Error("it listens on")
+	}
+}
+
+// The reply to any request may be lost: asked again, the answer is the same.
+func TestLostRepliesInEveryMode(t *testing.T) {
+	t.Parallel()
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			x, s, around := proxied(t)
+			for _, lost := range []string{"look", "lease", "grant", "proof", "keep", "record", "end"} {
+				req := moded(request(t), mode)
+				req.Key += lost
+				line(t, s, req.Key) // it hears of the Raft term
+				var happened <-chan struct{}
+				lose := func(request string, match []byte) {
+					if lost == request {
+						happened = x.LoseReply(match)
+					}
+				}
+				once := mode == backends.Exclusive
+				if once {
+					req.Once = &backends.Once{ID: "v42", Keep: time.Hour}
+				} else if lost == "proof" || lost == "keep" || lost == "record" {
+					continue
+				}
+				lose("look", []byte(req.ID))
+				lose("lease", leaseOf(s.termOf(req.ID, forHold, req.TTL)))
+				lose("grant", []byte(`"state":"holding"`))
+				lease := acquire(t, s, req)
+				if again := acquire(t, around, req); again.Token != lease.Token || again.Slot != lease.Slot || again.Run != lease.Run || again.Keep != lease.Keep {
+					t.Errorf("%s: %+v, then %+v", lost, lease, again)
+				}
+				if once {
+					lose("proof", []byte(req.ID))
+					lose("keep", leaseOf(termFor(req.ID, forKeep, req.Once.Keep+coolSlack)))
+					lose("record", []byte(`"forgets"`))
+					completes(t, s, lease)
+				}
+				lose("end", []byte(req.ID))
+				release(t, s, lease)
+				select {
+				case <-happened:
+				default:
+					t.Errorf("%s: no reply was lost", lost)
+				}
+				if got := line(t, around, req.Key); len(got) > 0 {
+					t.Errorf("%s: %v is in line", lost, got)
+				}
+				if _, err := around.Completed(t.Context(), req.Key, "v42"); once && err != nil {
+					t.Errorf("%s: Completed = %v", lost, err)
+				}
+			}
+		})
+	}
+}
+
+func completes(t testing.TB, s *Store, lease backends.Lease) {
+	t.Helper()
+	if err := s.Complete(t.Context(), lease); err != nil {
+		t.Errorf("Complete = %v", err)
+	}
+}
+
+// A success whose hold was removed or has ended in between, before whichever request, isn't recorded.
+func TestCompleteBesideTheEnd(t *testing.T) {
+	t.Parallel()
+	_, url := server(t)
+	around := open(t, url)
+	for before := int32(1); before <= 3; before++ {
+		req := another(request(t))
+		req.Once = &backends.Once{ID: req.ID, Keep: time.Hour}
+		lease := acquire(t, around, req)
+		s := open(t, url)
+		var n atomic.Int32
+		tapped(s, func() {
+			if n.Add(1) == before {
+				revoke(t, around, around.termOf(req.ID, forHold, req.TTL))
+			}
+		})
+		if err := s.Complete(t.Context(), lease); !errors.Is(err, backends.ErrLost) || n.Load() < before {
+			t.Errorf("Complete = %v, with %d requests and its end before %d", err, n.Load(), before)
+		}
+		if _, err := around.Completed(t.Context(), req.Key, lease.Run); !errors.Is(err, backends.ErrNotFound) {
+			t.Errorf("Completed = %v", err)
+		}
+	}
+}
+
+// What was found to be done between a look and the grant isn't done twice.
+func TestDoneBeforeTheGrant(t *testing.T) {
+	t.Parallel()
+	_, url := server(t)
+	s, around, req := open(t, url), open(t, url), request(t)
+	req.Once = &backends.Once{ID: "v42"}
+	_, err := actsOn(t, s, req, func() {
+		lease := acquire(t, around, another(req))
+		completes(t, around, lease)
+		release(t, around, lease)
+	})
+	if !errors.Is(err, errMoved) {
+		t.Errorf("what came late = %v", err)
+	}
+	if _, err := s.Acquire(t.Context(), req); !errors.Is(err, backends.ErrDone) {
+		t.Errorf("Acquire = %v", err)
+	}
+}
+
+// More runs than a page has are listed, oldest first.
+func TestManyEntries(t *testing.T) {
+	t.Parallel()
+	_, url := server(t)
+	s, req := open(t, url), request(t)
+	n := s.names(req.Key)
+	const runs = 2*pageSize + 1
+	for first := 0; first < runs; first += 100 {
+		var puts []clientv3.Op
+		for i := first; i < min(first+100, runs); i++ {
+			run := strconv.Itoa(i)
+			puts = append(puts, clientv3.OpPut(n.completed(run), encode(entry{1, backends.Entry{Run: run}})))
+		}
+		do(t, s, puts...)
+	}
+	i := 0
+	for e, err := range s.Entries(t.Context(), req.Key) {
+		if err != nil || i/100 != mustAtoi(e.Run)/100 { // those of one transaction are of one age
+			t.Fatalf("entry %d is %+v, %v", i, e, err)
+		}
+		i++
+	}
+	if i != runs {
+		t.Errorf("%d entries, want %d", i, runs)
+	}
+}
+
+func mustAtoi(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
