@@ -103,6 +103,9 @@ func (a *asking) run(ctx context.Context) (backends.Lease, error) {
 func (a *asking) hurry(ctx context.Context) (backends.Lease, *view, error) {
 	var none backends.Lease
 	k := a.s.memory.recall(a.ID)
+	if k.claim != nil {
+		a.adopt(k.claim)
+	}
 	if !k.woken {
 		return none, nil, errMoved
 	}
@@ -155,7 +158,7 @@ func (a *asking) act(ctx context.Context, v *view) (backends.Lease, error) {
 	var none backends.Lease
 	fits := v.fits(a.Mode, a.Slots)
 	switch {
-	case v.ended, v.mine == nil && v.cools(a.ID):
+	case v.ended, v.mine == nil && v.done == nil && v.cools(a.ID):
 		return none, backends.ErrLost
 	case v.mine != nil && v.mine.State == backends.Holding:
 		return a.extend(ctx, v.mine)
@@ -190,6 +193,13 @@ func (a *asking) act(ctx context.Context, v *view) (backends.Lease, error) {
 		v.mine, v.waiters = nil, v.waiters-1
 	}
 	return none, a.held(ctx, v)
+}
+
+// adopt makes the question one for what the claim is for, which it stays.
+func (a *asking) adopt(mine *claim) {
+	if a.Mode, a.Slots = mine.Mode, mine.Slots; a.Mode != backends.Exclusive {
+		a.Once = nil
+	}
 }
 
 // name is the key of the claim.

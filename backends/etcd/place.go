@@ -33,7 +33,7 @@ func (a *asking) join(ctx context.Context, before *view) (*view, error) {
 		clientv3.OpPut(a.name(), encode(r), clientv3.WithLease(t.id)),
 		clientv3.OpPut(a.n.ranked(r.Rank, a.ID), "", clientv3.WithLease(t.id)),
 	}
-	conds := absent(a.name(), a.n.cool+nameOf(a.Mode, a.Slots, a.ID), a.n.ended+a.ID)
+	conds := append(nowhere(a.n.line, a.ID), absent(a.n.cool+nameOf(a.Mode, a.Slots, a.ID), a.n.ended+a.ID)...)
 	resp, err := a.l.txn(ctx, conds, append(puts, a.looks(nil)...), nil)
 	switch {
 	case err != nil:

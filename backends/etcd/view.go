@@ -41,7 +41,13 @@ func (a *asking) looks(before *claim) []clientv3.Op {
 	if before != nil {
 		ahead.end = a.n.ranked(before.Rank, a.ID)
 	}
-	return append(a.glance(),
+	ops := a.glance()
+	for _, mode := range modes {
+		if mode != a.Mode {
+			ops = append(ops, find(a.n.line, mode, a.ID))
+		}
+	}
+	return append(ops,
 		all(a.n.cool).get(byCreate),
 		all(a.n.held).get(byCreate),
 		a.nearest(before),
@@ -52,7 +58,7 @@ func (a *asking) looks(before *claim) []clientv3.Op {
 
 // glance is the beginning of looks, which is enough where the line is clear.
 func (a *asking) glance() []clientv3.Op {
-	ops := []clientv3.Op{clientv3.OpGet(a.name()), clientv3.OpGet(a.n.ended+a.ID, clientv3.WithCountOnly())}
+	ops := []clientv3.Op{find(a.n.line, a.Mode, a.ID), clientv3.OpGet(a.n.ended+a.ID, clientv3.WithCountOnly())}
 	if a.Once != nil {
 		ops = append(ops, clientv3.OpGet(a.n.completed(a.Once.RunAt(time.Now()))))
 	}
@@ -96,7 +102,9 @@ func (a *asking) look(ctx context.Context) (*view, error) {
 	if err != nil || v.clear || v.mine.samePlace(before) {
 		return v, err
 	}
-	a.s.memory.note(a.ID, func(k *known) { k.claim = v.mine })
+	if a.s.memory.note(a.ID, func(k *known) { k.claim = v.mine }); v.mine != nil {
+		a.adopt(v.mine)
+	}
 	return a.look(ctx)
 }
 
@@ -115,6 +123,11 @@ func (a *asking) view(rev int64, answers []*pb.ResponseOp) (*view, error) {
 	if answers = answers[len(a.glance()):]; len(answers) == 0 {
 		v.clear = true
 		return v, nil
+	}
+	for ; len(answers) > 5; answers = answers[1:] { // of other modes
+		if err := readInto(&v.mine, answers[0]); err != nil {
+			return nil, err
+		}
 	}
 	if v.cool, err = decodeAll(answers[0], decodeClaim); err != nil {
 		return nil, err
@@ -240,7 +253,11 @@ func (a *asking) held(ctx context.Context, v *view) error {
 	if err := a.findNext(ctx, v); err != nil {
 		return err
 	}
-	if len(held.Holders) == 0 {
+	switch {
+	case len(held.Holders) > 0 || v.next == nil:
+	case v.next.State == backends.Holding: // its hold's twin was deleted by hand
+		held.Holders = append(held.Holders, *v.next)
+	default:
 		held.Next = v.next
 	}
 	return held
