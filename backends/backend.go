@@ -131,7 +131,9 @@ func (r Request) Check() error {
 		return Refuse("", "a request needs an ID")
 	case r.TTL <= 0:
 		return Refuse("", "a TTL of %v", r.TTL)
-	case r.Mode == Slots && r.Slots < 1:
+	case r.Place < 0 || r.MinHold < 0:
+		return Refuse("", "a place of %v, a MinHold of %v", r.Place, r.MinHold)
+	case r.Mode == Slots && r.Slots < 1, r.Mode != Slots && r.Slots != 0:
 		return Refuse("", "%d slots", r.Slots)
 	case r.Mode != Exclusive && r.Mode != Shared && r.Mode != Slots:
 		return Refuse("", "unknown mode %q", r.Mode)

@@ -81,6 +81,8 @@ type Once struct {
 // check refuses what names no run.
 func (o Once) check() error {
 	switch p := o.Per; {
+	case o.Keep < 0 || o.Lead < 0:
+		return Refuse("", "kept for %v, begun %v early", o.Keep, o.Lead)
 	case o.ID != "":
 		if err := CheckRun(o.ID); err != nil {
 			return &RefusedError{Err: err}
@@ -89,6 +91,8 @@ func (o Once) check() error {
 		return Refuse("", "a run that isn't repeated is named by an ID or by a period")
 	case p.Unit == Fixed && (p.Every <= 0 || 24*time.Hour%p.Every != 0):
 		return Refuse("", "a period of %v is no part of a day", p.Every)
+	case p.Unit != Fixed && p.Unit != Day && p.Unit != Week && p.Unit != Month:
+		return Refuse("", "unknown period %q", p.Unit)
 	}
 	return nil
 }

@@ -58,7 +58,12 @@ func refusesNonsense(e *env) {
 		func(r *backends.Request) { r.TTL = 0 },
 		func(r *backends.Request) { r.Mode = "" },
 		func(r *backends.Request) { r.Mode, r.Slots = backends.Slots, 0 },
+		func(r *backends.Request) { r.Slots = 2 },
+		func(r *backends.Request) { r.Place = -time.Second },
+		func(r *backends.Request) { r.MinHold = -time.Second },
 		func(r *backends.Request) { r.Once = &backends.Once{} },
+		func(r *backends.Request) { r.Once = &backends.Once{Per: backends.Period{Unit: "year"}} },
+		func(r *backends.Request) { r.Once = &backends.Once{ID: "v42", Keep: -time.Second} },
 		func(r *backends.Request) { r.Once = &backends.Once{ID: "a\nb"} },
 		func(r *backends.Request) {
 			r.Once = &backends.Once{Per: backends.Period{Unit: backends.Fixed, Every: 7 * time.Hour}}

@@ -90,7 +90,7 @@ func (s *store) Acquire(ctx context.Context, req backends.Request) (lease backen
 	}
 	s.learns(req.ID, func(p *past) {
 		if !p.asked {
-			p.client, p.order, p.at, p.cools = s.client, len(s.past), time.Now(), req.MinHold > 0
+			p.client, p.order, p.at, p.mode, p.cools = s.client, len(s.past), time.Now(), req.Mode, req.MinHold > 0
 		}
 		p.asked = true
 		p.granted = p.granted || err == nil

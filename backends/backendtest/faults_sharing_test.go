@@ -65,9 +65,9 @@ var sharingFaults = map[string]fault{
 	"lets an ID change its mode": {
 		caught: "ClaimStaysOfItsMode",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
-			lease, err := s.Store.Acquire(ctx, req)
-			if err == nil {
-				lease.Mode = req.Mode
+			held, lease, err := s.held(ctx, req)
+			if held != nil && req.Mode == backends.Shared && s.knows(req.ID).mode == backends.Exclusive {
+				return forged(req), nil
 			}
 			return lease, err
 		},

@@ -15,6 +15,7 @@ type past struct {
 	at      time.Time // when
 	swapped string    // the ID that it goes by now
 
+	mode    backends.Mode  // of its first question
 	endedAs backends.State // where a removal or release that is recorded met it
 
 	asked, granted, released, removed bool

@@ -149,15 +149,17 @@ func endedShared(e *env) {
 	c.grant(req)
 }
 
-// What an ID asks for is what it first asked for.
+// What an ID first asked for is what it waits for and holds.
 func staysOfMode(e *env) {
 	a, b, _ := e.trio()
 	holds, waits := a.shared(), b.queue()
 	lease := a.grant(holds)
 	b.held(waits)
 	holds.Mode, waits.Mode = backends.Exclusive, backends.Shared
-	b.held(waits)
-	if again := a.grant(holds); again.Mode != backends.Shared || again.Token != lease.Token {
+	if lease, err := b.Acquire(e.Context(), waits); err == nil {
+		e.Errorf("granted %+v beside a shared hold", lease)
+	}
+	if again := a.grant(holds); again.Token != lease.Token {
 		e.Errorf("lease %+v when asked again, %+v before", again, lease)
 	}
 	for i, want := range []backends.Mode{backends.Shared, backends.Exclusive} {

@@ -145,3 +145,24 @@ func claims(t *testing.T, s *Store) (n int) {
 	}
 	return n
 }
+
+// Who was granted a slot before those in front of it took their turn keeps it for itself.
+func TestSlotOfWhoCameFirstThoughBehind(t *testing.T) {
+	s := open(t, t.TempDir()+"/a.db")
+	var reqs []backends.Request
+	for range 4 {
+		reqs = append(reqs, mode("k", backends.Slots, 2))
+	}
+	acquire(t, s, reqs[0])
+	acquire(t, s, reqs[1])
+	waits(t, s, reqs[2])
+	waits(t, s, reqs[3])
+	for _, r := range reqs[:2] {
+		if err := s.Release(t.Context(), "k", r.ID, backends.Outcome{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if late, early := acquire(t, s, reqs[3]), acquire(t, s, reqs[2]); late.Slot == early.Slot {
+		t.Errorf("slot %d twice", late.Slot)
+	}
+}
