@@ -216,6 +216,24 @@ func TestGiveBackAndResult(t *testing.T) {
 	}
 }
 
+// Of a hold that somebody has freed meanwhile the store doesn't know how the run ended.
+func TestGiveBackOfABrokenHold(t *testing.T) {
+	result := filepath.Join(t.TempDir(), "result")
+	k := newKilled(t, result)
+	if err := k.store.Ask(t.Context(), "k", k.lease.ID, backends.Notice{Kind: backends.Break, Reason: "stuck", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	if code := giveBackCode(t, k.legacy(k.store, k.lease)); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if r, _ := lastLine(t, result); r.Class != "killed" || r.ExitCode != nil {
+		t.Errorf("%+v", r)
+	}
+	if s := k.status(t); s.Last == nil || s.Last.Class != backends.Broken {
+		t.Errorf("%+v", s.Last)
+	}
+}
+
 // TestEndIsWrittenOnce: a run that ends under a guard, and then comes back from the runner.
 func TestEndIsWrittenOnce(t *testing.T) {
 	result := filepath.Join(t.TempDir(), "result")

@@ -18,7 +18,7 @@ var exitCodes = [][2]string{
 	{"128+N", "signal N ended the command, or came while flockd stood in line"},
 	{"75", "skipped: the key is taken or cooling"},
 	{"0", "done: with --once, this run has succeeded before; nothing ran"},
-	{"79", "lost: the lease was lost, or the success of a --once run not recorded"},
+	{"79", "lost: the lease was lost; or a --once success couldn't be recorded"},
 	{"69", "unavailable: the store could not be reached or refused; nothing ran"},
 	{"124", "max-runtime: the command was stopped by --max-runtime"},
 	{"126, 127", "the command can't be executed, was not found"},

@@ -84,7 +84,7 @@ const runExamples = `
 # deploy: stand in line for ten minutes, and stop a deployment after an hour
 flockd run -k deploy/web -w 10m --max-runtime 1h -- ./deploy.sh production
 
-# each night once, whichever host of three comes first, and again on the next one if it failed
+# each night one success, on the first of three hosts on which it doesn't fail
 0 1 * * *  /usr/local/bin/flockd run -q -k nightly-report --once-per day --tz Europe/Berlin -w 2h -- /usr/local/bin/report.sh
 
 # a queue of previews of which only the newest matters; four builds at a time

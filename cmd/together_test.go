@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -129,6 +130,17 @@ func TestLineUsageErrors(t *testing.T) {
 	} {
 		o := call(t, nil, append([]string{"run", "-k", "k"}, append(strings.Fields(args), "true")...)...)
 		t.Run(args, func(t *testing.T) { wantUsage(t, o, strings.Split(wanted, "|")...) })
+	}
+}
+
+func TestLineOptionsReachTheRunner(t *testing.T) {
+	o := plain()
+	o.mode, o.slots, o.minHold, o.once = backends.Slots, 3, time.Minute, &backends.Once{ID: "v42"}
+	o.wait, o.maxWaiters, o.supersede = time.Hour, 2, true
+	got := (&lockedRun{app: &app{print: newPrinter(io.Discard, false, false, false)}, runOptions: &o}).options(nil, "/bin/true")
+	want := backends.Request{Key: "k", Mode: backends.Slots, Slots: 3, TTL: o.ttl, MinHold: time.Minute, Once: o.once}
+	if !reflect.DeepEqual(got.Request, want) || got.Wait != time.Hour || got.MaxWaiters != 2 || !got.Supersede {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -49,14 +49,14 @@ type asking struct {
 	l    *link
 	n    names
 	made *attempt // of this Acquire, on any connection
-
-	crowded bool // another newcomer was faster to take a slot: it gets into line first
 }
 
 // attempt is what was made for a grant that came to nothing, as far as is known.
 type attempt struct {
 	leases []clientv3.LeaseID
 	open   bool // a grant was asked for, and not answered
+
+	crowded bool // another newcomer was faster to take a slot: it gets into line first
 }
 
 // isAnswer reports whether err is final, and the caller takes it that it has no claim.
@@ -167,9 +167,9 @@ func (a *asking) act(ctx context.Context, v *view) (backends.Lease, error) {
 			return none, err
 		}
 		return none, &backends.DoneError{Key: a.Key, Entry: *v.done}
-	case v.mine == nil && fits && !a.crowded:
+	case v.mine == nil && fits && !a.made.crowded:
 		lease, err := a.hold(ctx, v)
-		a.crowded = a.Mode == backends.Slots && errors.Is(err, errMoved)
+		a.made.crowded = a.Mode == backends.Slots && errors.Is(err, errMoved)
 		return lease, err
 	case v.mine == nil && a.Place == 0 && !fits:
 		return none, a.held(ctx, v)
@@ -186,7 +186,7 @@ func (a *asking) act(ctx context.Context, v *view) (backends.Lease, error) {
 	switch {
 	case v.mine.mayHold() && v.fits(a.Mode, a.Slots):
 		return a.hold(ctx, v)
-	case a.Place == 0 && a.crowded:
+	case a.Place == 0 && a.made.crowded:
 		if err := a.leave(ctx, v.mine); err != nil {
 			return none, err
 		}

@@ -30,7 +30,7 @@ func (a *asking) promoted(r record, t term, v *view) record {
 	r.State, r.Granted, r.TTL = backends.Holding, time.Now(), t.seconds
 	if a.Mode == backends.Slots {
 		r.Slot = v.freeSlot(0)
-		if later := v.freeSlot(v.waiting()); a.crowded && later < a.Slots { // those in front take one each, at this moment
+		if later := v.freeSlot(v.waiting()); a.made.crowded && later < a.Slots { // those in front take one each, at this moment
 			r.Slot = later
 		}
 	}

@@ -296,6 +296,27 @@ func TestDoneBeforeTheGrant(t *testing.T) {
 	}
 }
 
+// What came and went between a look and the grant, and cools, is in the way.
+func TestCoolsSinceTheLook(t *testing.T) {
+	t.Parallel()
+	_, url := server(t)
+	for _, mode := range modes {
+		for _, other := range modes {
+			if mode == other && mode == backends.Shared {
+				continue
+			}
+			s, around, req := open(t, url), open(t, url), request(t)
+			req.Key += string(mode) + string(other)
+			late, cools := moded(req, mode), moded(req, other)
+			cools.MinHold = time.Minute
+			_, err := actsOn(t, s, late, func() { release(t, around, acquire(t, around, cools)) })
+			if !errors.Is(err, errMoved) {
+				t.Errorf("%s after %s: what came late = %v", mode, other, err)
+			}
+		}
+	}
+}
+
 // More runs than a page has are listed, oldest first.
 func TestManyEntries(t *testing.T) {
 	t.Parallel()

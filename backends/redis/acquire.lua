@@ -4,7 +4,7 @@
 -- run's name; p: by period) and then the run, the first and the last instant in µs at
 -- which a grant is for that one, and for how many µs its success is kept (0: for ever).
 -- Returns, each with the IDs whose turn has come,
--- {'granted', IDs, token, instant of the grant, slot, run, kept µs} or {'lost', IDs} or
+-- {'granted', IDs, token, instant of the grant, slot, run, kept µs, mode} or {'lost', IDs} or
 -- {'done', IDs, the run's entry, the run} or {'late', {}, now} or {'another', IDs, now}: now is for another run, or
 -- {'held', IDs, now, waiters, ahead, µs until the claim in front ends, notice (JSON),
 -- {ID, record, … of all who hold or cool, or of the first in line if nobody does}}.
@@ -41,7 +41,7 @@ end
 local function granted(mine)
   mine.renewed, mine.ends = text(now), text(now + ttl)
   put(id, mine)
-  return {'granted', turns(), mine.token, mine.granted, mine.slot or 0, mine.once or '', mine.keep or '0'}
+  return {'granted', turns(), mine.token, mine.granted, mine.slot or 0, mine.once or '', mine.keep or '0', mine.mode}
 end
 
 local function grant(mine, waited, at)
@@ -117,16 +117,17 @@ if mine and holds(mine) then
   admit()
   return granted(mine)
 end
-if mine and mine.state ~= 'waiting' then return {'lost', turns()} end -- it cools
+local cools = mine and mine.state ~= 'waiting'
 if ARGV[11] ~= '' then
   if now < tonumber(ARGV[13]) or now > tonumber(ARGV[14]) then return {'another', turns(), text(now)} end
   local entry = completed(ARGV[12])
   if entry then
-    if mine then leave(id, mine) end
+    if mine and not cools then leave(id, mine) end
     rest(ARGV[10])
     return {'done', turns(), entry, ARGV[12]}
   end
 end
+if cools then return {'lost', turns()} end
 local at, rank = tonumber(redis.call('ZSCORE', KEYS[1], id)), redis.call('ZRANK', KEYS[1], id)
 if not mine then at, rank = last(), redis.call('ZCARD', KEYS[1]) end
 local claim = mine or newcomer()

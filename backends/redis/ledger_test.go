@@ -58,7 +58,6 @@ func TestServerPicksTheRun(t *testing.T) {
 		} {
 			s, r := open(t, "redis://"+server.Addr), request(backends.NewID())
 			r.Once = &backends.Once{Per: p, Lead: 30 * time.Second, Zone: time.FixedZone("", 3600)}
-			held(t, s, queueBehind(t, s, r.Key+"-other")) // from which it learns the clock
 			lease := acquire(t, s, r)
 			fresh, again := open(t, "redis://"+server.Addr), request(r.Key)
 			again.Once = r.Once
@@ -72,12 +71,6 @@ func TestServerPicksTheRun(t *testing.T) {
 			}
 		}
 	}
-}
-
-// queueBehind is a question that is answered with a HeldError.
-func queueBehind(t testing.TB, s *Store, key string) backends.Request {
-	acquire(t, s, request(key))
-	return request(key)
 }
 
 // What a client takes for the reach of a run is that.
@@ -151,6 +144,16 @@ func TestCompletedRunsStay(t *testing.T) {
 	}
 	if n := do(t, s, "ZCARD", ledger[2]); n != int64(1) {
 		t.Errorf("%d runs are kept for a time", n)
+	}
+	lease, waiter := acquire(t, s, once("a", "v42")), once("a", "v42")
+	held(t, s, waiter)
+	complete(t, s, lease)
+	release(t, s, lease)
+	if _, err := s.Acquire(t.Context(), waiter); !errors.Is(err, backends.ErrDone) {
+		t.Errorf("Acquire = %v, want that it is done", err)
+	}
+	if ttl := do(t, s, "PTTL", s.to.prefix.part("a", "key")).(int64); ttl < 0 {
+		t.Errorf("the key's own record has a TTL of %d ms though nobody is in line", ttl)
 	}
 	do(t, s, "DEL", s.to.prefix.part("a", "key"))
 	if _, err := s.Acquire(t.Context(), once("a", "kept")); !errors.Is(err, backends.ErrDone) {

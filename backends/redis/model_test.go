@@ -21,10 +21,11 @@ type model struct {
 	line []backends.Claim
 	reqs map[string]backends.Request
 	rung map[string]int64 // rings that each waiter has not listened to
+	fit  map[string]bool  // who waited and fitted before the step
 }
 
 // What is granted, to whom and which slot, is what backends.Fits says; whose turn has
-// come by a step is rung, and nobody else is.
+// come by a step is rung, and nobody else is, nor one who shares for a second time.
 func TestLineIsAsModelled(t *testing.T) {
 	t.Parallel()
 	s := open(t, "redis://"+servers.Redis(t).Addr)
@@ -167,7 +168,7 @@ func (m *model) compare() {
 	if len(status.Line) != len(m.line) {
 		m.Fatalf("line %+v, want %+v", status.Line, m.line)
 	}
-	first := true
+	first, fit := true, map[string]bool{}
 	for i, c := range m.line {
 		if c.State != backends.Waiting {
 			continue
@@ -181,6 +182,10 @@ func (m *model) compare() {
 		if called && !fits && c.Notice == (backends.Notice{}) {
 			m.Errorf("%s was rung for nothing, in %+v", c.ID, m.line)
 		}
-		first = false
+		if called && m.fit[c.ID] && c.Mode == backends.Shared && c.Notice == (backends.Notice{}) {
+			m.Errorf("%s was rung again, in %+v", c.ID, m.line)
+		}
+		first, fit[c.ID] = false, fits
 	}
+	m.fit = fit
 }

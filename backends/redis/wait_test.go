@@ -3,10 +3,12 @@ package redis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"flockd/backends"
 	"flockd/backends/backendtest/servers"
 )
 
@@ -112,4 +114,29 @@ func TestGrantClosesTheEars(t *testing.T) {
 	release(t, holder, lease)
 	acquire(t, waiter, place)
 	awaitInfo(t, holder, "clients", "connected_clients:2")
+}
+
+// Whoever takes dead claims out of the line wakes those for whom that makes room, in
+// front of the last of the dead too.
+func TestRoomOfTheDead(t *testing.T) {
+	t.Parallel()
+	s := open(t, "redis://"+servers.Redis(t).Addr)
+	sharing := func(place time.Duration) backends.Request {
+		r := queue("a")
+		r.Mode, r.Place = backends.Shared, place
+		return r
+	}
+	dies, first := request("a"), sharing(time.Hour)
+	dies.TTL = 2 * time.Second // others must have joined by then
+	acquire(t, s, dies)
+	answer := held(t, s, first)
+	held(t, s, sharing(dies.TTL+time.Millisecond))
+	await(t, "the end of two", func() (string, bool) {
+		line := inspect(t, s, "a").Line
+		return fmt.Sprint(line), len(line) == 1
+	})
+	acquire(t, s, sharing(0))
+	if err := s.Wait(soon(t, patience), answer); err != nil {
+		t.Errorf("Wait = %v", err)
+	}
 }
