@@ -103,6 +103,27 @@ func TestCompleteWakesWhoWaitsForIt(t *testing.T) {
 	}
 }
 
+// Who leaves because its run is done lets the next one know.
+func TestDoneWakesTheNext(t *testing.T) {
+	s := open(t, t.TempDir()+"/a.db")
+	first, second := once("k", backends.Once{ID: "v1"}), once("k", backends.Once{ID: "v1"})
+	lease := acquire(t, s, first)
+	waits(t, s, second)
+	held := waits(t, s, mode("k", backends.Exclusive, 0))
+	if err := errors.Join(s.Complete(t.Context(), lease), s.Release(t.Context(), "k", first.ID, backends.Outcome{})); err != nil {
+		t.Fatal(err)
+	}
+	if wasRung(t, s, held) {
+		t.Error("woken before its turn")
+	}
+	if _, err := s.Acquire(t.Context(), second); !errors.Is(err, backends.ErrDone) {
+		t.Errorf("Acquire = %v, want ErrDone", err)
+	}
+	if !wasRung(t, s, held) {
+		t.Error("not woken")
+	}
+}
+
 func TestNewerEntryIsRefused(t *testing.T) {
 	path := t.TempDir() + "/a.db"
 	s := open(t, path)
