@@ -84,11 +84,8 @@ func TestHandOverCostsTheSameInALongLine(t *testing.T) {
 		t.Run(string(m.mode), func(t *testing.T) {
 			var reads, writes []int
 			for _, n := range lines {
-				q := newQueue(t, m.mode, m.slots, n)
-				read, written := traffic(t)
-				granted := q.handOver(t)
-				readBy, writtenBy := traffic(t)
-				reads, writes = append(reads, (readBy-read)/granted), append(writes, (writtenBy-written)/granted)
+				read, written := cost(t, m.mode, m.slots, n)
+				reads, writes = append(reads, read), append(writes, written)
 			}
 			t.Logf("bytes read %v, written %v with lines of %v", reads, writes, lines)
 			if last := len(lines) - 1; grows(writes[0], writes[last]) || grows(reads[last-1], reads[last]) {
@@ -96,6 +93,23 @@ func TestHandOverCostsTheSameInALongLine(t *testing.T) {
 			}
 		})
 	}
+}
+
+// cost is what a hand-over reads and writes for each grant: the least of three, for what else
+// the process does counts as well.
+func cost(t *testing.T, mode backends.Mode, slots, n int) (read, written int) {
+	for try := range 3 {
+		q := newQueue(t, mode, slots, n)
+		readBefore, writtenBefore := traffic(t)
+		granted := q.handOver(t)
+		readAfter, writtenAfter := traffic(t)
+		r, w := (readAfter-readBefore)/granted, (writtenAfter-writtenBefore)/granted
+		if try == 0 {
+			read, written = r, w
+		}
+		read, written = min(read, r), min(written, w)
+	}
+	return read, written
 }
 
 func grows(few, many int) bool { return float64(many) > 1.2*float64(few) }

@@ -52,7 +52,7 @@ func (s *Store) classify(err error) error {
 	}
 	switch e.Code {
 	case sqlite3.ErrBusy, sqlite3.ErrLocked:
-		return fmt.Errorf("%s is locked by %s: %w", s.path, locker(real(s.path)), timeoutOf(err))
+		return fmt.Errorf("%s is locked by %s: %w", s.path, s.locker(), timeoutOf(err))
 	case sqlite3.ErrFull:
 		return fmt.Errorf("%s: no space left on the device", s.path)
 	case sqlite3.ErrNotADB:

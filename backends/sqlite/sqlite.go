@@ -16,14 +16,15 @@ import (
 
 // Store is one client of a database file.
 type Store struct {
-	db      *sql.DB
-	path    string // as the user named it, absolute
-	prefix  string
-	timeout time.Duration // of one request
-	clock   clock
-	wall    func() int64 // the wall clock in µs: the floor of tokens, and for display
-	files   identity     // what path was when it was opened
-	bell    func() (*bell, error)
+	db        *sql.DB
+	path      string // as the user named it, absolute
+	prefix    string
+	timeout   time.Duration // of one request
+	clock     clock
+	wall      func() int64 // the wall clock in µs: the floor of tokens, and for display
+	files     identity     // what path was when it was opened
+	bell      func() (*bell, error)
+	lockFiles func() [len(lockRanges)]int
 }
 
 var _ interface {
@@ -54,8 +55,9 @@ func opened(ctx context.Context, u *backends.URL, open func(s *Store, ctx contex
 	}
 	s := &Store{
 		path: path, prefix: u.Prefix(), timeout: timeout, clock: clock,
-		wall: func() int64 { return time.Now().UnixMicro() },
-		bell: sync.OnceValues(func() (*bell, error) { return openBell(real(path)) }),
+		wall:      func() int64 { return time.Now().UnixMicro() },
+		bell:      sync.OnceValues(func() (*bell, error) { return openBell(real(path)) }),
+		lockFiles: sync.OnceValue(func() [len(lockRanges)]int { return lockFiles(real(path)) }),
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
