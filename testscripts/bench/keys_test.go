@@ -54,9 +54,10 @@ func holdMany(b *testing.B, url string, server *servers.Process, held int) {
 		})
 		check(b, err)
 		keepers.Go(func() {
-			for tick := time.NewTicker(every); ; {
+			due := every * time.Duration(n+1) / time.Duration(held) // all of them evenly, as jitter would have it
+			for ; ; due = every {
 				select {
-				case <-tick.C:
+				case <-time.After(due):
 				case <-ctx.Done():
 					return
 				}
