@@ -43,8 +43,9 @@ check: ## what else CI looks at
 	GOOS=freebsd CGO_ENABLED=0 go vet ./...
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 
-bench: build ## median ratios beside flock(1) and etcdctl lock
+bench: build ## median ratios beside flock(1) and etcdctl lock; 500 starts in a second; 10000 keys of one process
 	@sh testscripts/need.sh flock redis-server etcd etcdctl
+	FLOCKD_STARTS=500 go test ./testscripts -run TestStartsAtOnce -parallel 1 -count=1 -v -timeout 30m
 	go test ./testscripts/bench -run '^$$' -bench . -benchtime 1x -timeout 30m -flockd '$(CURDIR)/flockd'
 
 install: ## program, man pages, docs and completions below PREFIX; what "make build" has built is taken as it is

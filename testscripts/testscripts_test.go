@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 		"hears":    hears,
 		"blocked":  blocked,
 		"counts":   counts,
+		"sharer":   sharer,
+		"bereave":  bereave,
 	})
 }
 

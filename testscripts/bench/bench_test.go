@@ -267,7 +267,7 @@ func memory(b *testing.B, url string) {
 	}
 }
 
-func check(b *testing.B, err error) {
+func check(b testing.TB, err error) {
 	b.Helper()
 	if err != nil {
 		b.Fatal(err)

@@ -101,6 +101,7 @@ func (p *pipe) read() {
 	for {
 		n, err := p.src.Read(buf)
 		if n > 0 {
+			p.x.count(p.dir, n)
 			p.push(piece{bytes: append([]byte(nil), buf[:n]...), came: time.Now()})
 		}
 		if err != nil {

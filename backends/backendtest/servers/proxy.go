@@ -32,6 +32,7 @@ type TCPProxy struct {
 	listener net.Listener // nil while it refuses
 	pairs    map[*pair]bool
 	accepted int
+	passed   [2]int64
 	ended    bool
 	rules    [2]rule
 	changed  chan struct{} // closed, and made anew, when a rule changes
@@ -122,6 +123,19 @@ func (x *TCPProxy) Accepted() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.accepted
+}
+
+// Passed is how many bytes of a direction have come so far.
+func (x *TCPProxy) Passed(dir Direction) int64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.passed[dir]
+}
+
+func (x *TCPProxy) count(dir Direction, n int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.passed[dir] += int64(n)
 }
 
 func (x *TCPProxy) serve(listener net.Listener) {

@@ -212,6 +212,9 @@ func TestProxySilencesOpenOnes(t *testing.T) {
 	if n := x.Accepted(); n != 2 {
 		t.Errorf("%d connections, want 2", n)
 	}
+	if to, from := x.Passed(servers.Requests), x.Passed(servers.Replies); to < from || from < 2 { // a and c came back
+		t.Errorf("%d bytes to the server, %d from it", to, from)
+	}
 }
 
 func TestProxyCutsAndRefuses(t *testing.T) {

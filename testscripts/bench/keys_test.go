@@ -1,0 +1,110 @@
+//go:build linux
+
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"flockd/backends"
+	"flockd/backends/backendtest/servers"
+)
+
+// BenchmarkManyKeys has one process hold 10,000 keys and renew each every 30 s, as flockd
+// does, for a minute: its memory, and the time of the processors that it and the server
+// take.
+func BenchmarkManyKeys(b *testing.B) {
+	const held = 10_000
+	redis, etcd := servers.Redis(b), servers.Etcd(b, servers.Current)
+	for _, s := range []struct {
+		url    string
+		server *servers.Process
+	}{
+		{"sqlite://" + b.TempDir() + "/flockd.db", nil},
+		{"redis://" + redis.Addr, redis},
+		{"etcd://" + etcd.Addr, etcd},
+	} {
+		b.Run(strings.SplitN(s.url, ":", 2)[0], func(b *testing.B) {
+			for b.Loop() {
+				holdMany(b, s.url, s.server, held)
+			}
+		})
+	}
+}
+
+func holdMany(b *testing.B, url string, server *servers.Process, held int) {
+	const every, lasts = 30 * time.Second, time.Minute
+	store := (&counted{url: url}).open(b)
+	ctx, cancel := context.WithCancel(context.Background())
+	var keepers sync.WaitGroup
+	began := time.Now()
+	for n := range held {
+		lease, err := store.Acquire(ctx, backends.Request{
+			Key: fmt.Sprint("key/", n), ID: backends.NewID(), Mode: backends.Exclusive, TTL: 5 * time.Minute,
+		})
+		check(b, err)
+		keepers.Go(func() {
+			for tick := time.NewTicker(every); ; {
+				select {
+				case <-tick.C:
+				case <-ctx.Done():
+					return
+				}
+				if _, err := store.Renew(ctx, lease); err != nil && ctx.Err() == nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	b.ReportMetric(float64(held)/time.Since(began).Seconds(), "grants/s")
+	ours, theirs := processors(b, os.Getpid()), processorsOf(b, server)
+	time.Sleep(lasts)
+	b.ReportMetric(100*(processors(b, os.Getpid())-ours)/lasts.Seconds(), "own-cpu-%")
+	b.ReportMetric(100*(processorsOf(b, server)-theirs)/lasts.Seconds(), "store-cpu-%")
+	b.ReportMetric(status(b, os.Getpid(), "RssAnon")/1024, "own-MB")
+	if server != nil {
+		b.ReportMetric(status(b, server.PID(), "VmRSS")/1024, "store-MB")
+	}
+	b.ReportMetric(status(b, os.Getpid(), "Threads"), "threads")
+	b.ReportMetric(0, "ns/op")
+	cancel()
+	keepers.Wait()
+}
+
+func processorsOf(b *testing.B, server *servers.Process) float64 {
+	if server == nil {
+		return 0
+	}
+	return processors(b, server.PID())
+}
+
+// processors is the time that the threads of a process have taken of them, in seconds.
+func processors(b *testing.B, pid int) (total float64) {
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	check(b, err)
+	for _, task := range tasks {
+		var ns float64
+		if text, err := os.ReadFile(task); err == nil {
+			fmt.Sscan(string(text), &ns)
+		}
+		total += ns / 1e9
+	}
+	return total
+}
+
+// status is a number of /proc/PID/status.
+func status(b *testing.B, pid int, name string) float64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	check(b, err)
+	n, err := strconv.ParseFloat(regexp.MustCompile(`(?m)^` + name + `:\s+(\d+)`).FindStringSubmatch(string(text))[1], 64)
+	check(b, err)
+	return n
+}

@@ -1,0 +1,47 @@
+//go:build linux
+
+package testscripts
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// onStores runs a test on each store, in a folder of its own and at the same time as on
+// the others.
+func onStores(t *testing.T, test func(*rig)) {
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		r := newFolder(t)
+		r.direct = "sqlite://" + r.dir + "/flockd.db"
+		test(r)
+	})
+	for _, s := range []store{redis, etcd} {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			test(served(t, s, s.start(t)))
+		})
+	}
+}
+
+// lines is what a file of the rig's has.
+func (r *rig) lines(name string) []string {
+	text, _ := os.ReadFile(filepath.Join(r.dir, name))
+	return strings.Fields(string(text))
+}
+
+// script runs a command in the rig's folder to its end. It must say nothing but what a
+// shell says of a child that was killed.
+func (r *rig) script(name string, args ...string) {
+	r.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = r.dir
+	cmd.Env = append(os.Environ(), "PATH="+r.path, "HOME="+r.dir, "FLOCKD_CONFIG="+os.DevNull)
+	out, err := cmd.CombinedOutput()
+	if err != nil || strings.ReplaceAll(string(out), "Killed\n", "") != "" {
+		r.Errorf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+}
