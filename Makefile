@@ -45,7 +45,9 @@ check: ## what else CI looks at
 
 bench: build ## median ratios beside flock(1) and etcdctl lock; 500 starts in a second; 10000 keys of one process
 	@sh testscripts/need.sh flock redis-server etcd etcdctl
-	FLOCKD_STARTS=500 go test ./testscripts -run TestStartsAtOnce -parallel 1 -count=1 -v -timeout 30m
+	for store in sqlite redis etcd; do \
+		FLOCKD_STARTS=500 go test ./testscripts -run "TestStartsAtOnce/.*/$$store" -count=1 -v || exit; \
+	done
 	go test ./testscripts/bench -run '^$$' -bench . -benchtime 1x -timeout 30m -flockd '$(CURDIR)/flockd'
 
 install: ## program, man pages, docs and completions below PREFIX; what "make build" has built is taken as it is
