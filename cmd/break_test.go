@@ -84,7 +84,7 @@ func TestBreakOfNobody(t *testing.T) {
 	if err := store.Release(t.Context(), "k", lease.ID, backends.Outcome{Class: "finished", Success: true}); err != nil {
 		t.Fatal(err)
 	}
-	wantAnswer(t, queryStore(t, store, "break", "k", "--reason", "r", "--yes"), 1, "k is cooling for another 59m59s")
+	wantAnswer(t, queryStore(t, store, "break", "k", "--reason", "r", "--yes"), 1, "k is cooling for another 59m")
 	wantAnswer(t, queryStore(t, store, "break", "k", "--reason", "r", "--yes", "--id", lease.ID), 1, "--force frees it now")
 	wantAnswer(t, queryStore(t, store, "break", "k", "--reason", "r", "--yes", "--id", "x"), 1, "nobody in the line of k has an ID that begins with x")
 	wantAnswer(t, queryStore(t, store, "break", "k", "--reason", "r", "--yes", "--force"), 0, "took root@web2 (pid 4711, report.sh) out of the line of k")

@@ -137,55 +137,64 @@ const (
 
 // register adds the flags to set.
 func (s *settings) register(set *pflag.FlagSet) {
-	add := func(group, name, short string, v pflag.Value, usage string) *pflag.Flag {
-		return addFlag(set, group, name, short, v, usage)
-	}
-	add(groupLock, "key", "k", s.key, "the business key: 1 to 512 bytes of UTF-8, kept exactly")
-	add(groupLock, "backend", "b", s.backend, "where the lock lives").
-		Annotations[byDefault] = []string{"$FLOCKD_BACKEND, else the configuration, else sqlite:"}
-	add(groupLock, "ttl", "", s.ttl, "length of the lease: how long the key stays taken if this host dies. It is renewed while the command runs")
-	addSwitch(set, groupLock, "shared", "s", s.shared, "share the key with all others who say --shared")
-	add(groupLock, "slots", "", s.slots, "share the key with others who say --slots N: at most N hold it at a time, each with a number from 0, FLOCKD_SLOT")
-	add(groupLock, "min-hold", "", s.minHold, "keep the key taken until this long after the grant, even if the command ended sooner, failed or was killed. flockd doesn't stay for it")
-	add(groupLock, "on-unavailable", "", s.onUnavailable, "what to do when the store is out of reach, or refuses us, before the start; run means without the lock")
+	s.registerLine(set)
+	s.registerCommand(set)
+	s.registerOutput(set)
+	addFlockAliases(set)
+}
 
-	add(groupOnce, "once", "", s.once, "run nothing if a run of KEY with this ID has succeeded before")
-	add(groupOnce, "once-per", "", s.oncePer, "the same with an ID for each period: run nothing if a run has succeeded in this one. DUR divides a day")
-	add(groupOnce, "tz", "", s.tz, "the time zone in which a day, week or month begins, such as Europe/Berlin or UTC; needed for these")
-	add(groupOnce, "once-lead", "", s.onceLead, "begin each period this much early, so that clocks which differ by less agree on it")
-	add(groupOnce, "once-keep", "", s.onceKeep, "how long a success is remembered").
+// registerLine adds the flags that say what is asked of the store.
+func (s *settings) registerLine(set *pflag.FlagSet) {
+	addFlag(set, groupLock, "key", "k", s.key, "the business key: 1 to 512 bytes of UTF-8, kept exactly")
+	addFlag(set, groupLock, "backend", "b", s.backend, "where the lock lives").
+		Annotations[byDefault] = []string{"$FLOCKD_BACKEND, else the configuration, else sqlite:"}
+	addFlag(set, groupLock, "ttl", "", s.ttl, "length of the lease: how long the key stays taken if this host dies. It is renewed while the command runs")
+	addSwitch(set, groupLock, "shared", "s", s.shared, "share the key with all others who say --shared")
+	addFlag(set, groupLock, "slots", "", s.slots, "share the key with others who say --slots N: at most N hold it at a time, each with a number from 0, FLOCKD_SLOT")
+	addFlag(set, groupLock, "min-hold", "", s.minHold, "keep the key taken until this long after the grant, even if the command ended sooner, failed or was killed. flockd doesn't stay for it")
+	addFlag(set, groupLock, "on-unavailable", "", s.onUnavailable, "what to do when the store is out of reach, or refuses us, before the start; run means without the lock")
+
+	addFlag(set, groupOnce, "once", "", s.once, "run nothing if a run of KEY with this ID has succeeded before")
+	addFlag(set, groupOnce, "once-per", "", s.oncePer, "the same with an ID for each period: run nothing if a run has succeeded in this one. DUR divides a day")
+	addFlag(set, groupOnce, "tz", "", s.tz, "the time zone in which a day, week or month begins, such as Europe/Berlin or UTC; needed for these")
+	addFlag(set, groupOnce, "once-lead", "", s.onceLead, "begin each period this much early, so that clocks which differ by less agree on it")
+	addFlag(set, groupOnce, "once-keep", "", s.onceKeep, "how long a success is remembered").
 		Annotations[byDefault] = []string{"for ever with --once, for two periods with --once-per"}
 
-	add(groupWaiting, "wait", "w", s.wait, "how long to stand in line; 0 skips at once")
+	addFlag(set, groupWaiting, "wait", "w", s.wait, "how long to stand in line; 0 skips at once")
 	addSwitch(set, groupWaiting, "no-wait", "n", s.noWait, "the same as --wait 0")
-	add(groupWaiting, "max-waiters", "", s.maxWaiters, "skip where N stand in line already").
+	addFlag(set, groupWaiting, "max-waiters", "", s.maxWaiters, "skip where N stand in line already").
 		Annotations[byDefault] = []string{"no limit"}
 	addSwitch(set, groupWaiting, "supersede", "", s.supersede, "make those who stand in line leave it, with a skip; whoever holds the key is left alone")
-	add(groupWaiting, "note", "", s.note, "shown to whoever is kept waiting").
+	addFlag(set, groupWaiting, "note", "", s.note, "shown to whoever is kept waiting").
 		Annotations[byDefault] = []string{"the CI run's URL, where one is known"}
+}
 
-	add(groupCommand, "shell", "c", s.shell, "run STRING with /bin/sh -c")
-	add(groupCommand, "max-runtime", "", s.maxRuntime, "stop the command after this long").
+// registerCommand adds those about the command and what becomes of it.
+func (s *settings) registerCommand(set *pflag.FlagSet) {
+	addFlag(set, groupCommand, "shell", "c", s.shell, "run STRING with /bin/sh -c")
+	addFlag(set, groupCommand, "max-runtime", "", s.maxRuntime, "stop the command after this long").
 		Annotations[byDefault] = []string{"no limit"}
-	add(groupCommand, "on-lost", "", s.onLost, "what to do when the lease can't be proven any more: kill stops the command in time, warn lets it run on")
-	add(groupCommand, "warn-signal", "", s.warnSignal, "what --on-lost warn sends to the command")
-	add(groupCommand, "grace", "", s.grace, "time between TERM and KILL").
+	addFlag(set, groupCommand, "on-lost", "", s.onLost, "what to do when the lease can't be proven any more: kill stops the command in time, warn lets it run on")
+	addFlag(set, groupCommand, "warn-signal", "", s.warnSignal, "what --on-lost warn sends to the command")
+	addFlag(set, groupCommand, "grace", "", s.grace, "time between TERM and KILL").
 		Annotations[byDefault] = []string{"10s, less where the TTL leaves less"}
-	add(groupCommand, "leftovers", "", s.leftovers, "what becomes of processes that outlive a command which ended by itself: leave says nothing of them, wait keeps the lock until they have ended, kill stops them").
+	addFlag(set, groupCommand, "leftovers", "", s.leftovers, "what becomes of processes that outlive a command which ended by itself: leave says nothing of them, wait keeps the lock until they have ended, kill stops them").
 		Annotations[byDefault] = []string{"they are left, and named in a warning"}
 
-	add(groupOutcome, "exit", "", s.exits, "exit with N on skipped, done, lost, unavailable or max-runtime; may be repeated")
-	add(groupOutcome, "conflict-exit-code", "E", skippedCode{s.exits}, "the same as --exit skipped=N").
+	addFlag(set, groupOutcome, "exit", "", s.exits, "exit with N on skipped, done, lost, unavailable or max-runtime; may be repeated")
+	addFlag(set, groupOutcome, "conflict-exit-code", "E", skippedCode{s.exits}, "the same as --exit skipped=N").
 		Annotations[shortOnly] = nil
-	add(groupOutcome, "result-file", "", s.resultFile, "write the outcome to FILE as JSON; +FILE appends a line")
+	addFlag(set, groupOutcome, "result-file", "", s.resultFile, "write the outcome to FILE as JSON; +FILE appends a line")
+}
 
+// registerOutput adds the others.
+func (s *settings) registerOutput(set *pflag.FlagSet) {
 	addSwitch(set, groupOutput, "quiet", "q", s.quiet, "say nothing on a skip, of a run that is done, nor when no store is named")
 	addSwitch(set, groupOutput, "verbose", "v", s.verbose, "say more")
-	add(groupOutput, "log-format", "", s.logFormat, "how flockd's own lines look")
-	add(groupOther, "config", "", s.config, "read this configuration alone").
+	addFlag(set, groupOutput, "log-format", "", s.logFormat, "how flockd's own lines look")
+	addFlag(set, groupOther, "config", "", s.config, "read this configuration alone").
 		Annotations[byDefault] = []string{"$FLOCKD_CONFIG, else see flockd.conf(5)"}
-
-	addFlockAliases(set)
 }
 
 func addFlag(set *pflag.FlagSet, group, name, short string, v pflag.Value, usage string) *pflag.Flag {

@@ -45,7 +45,7 @@ func (r *lockedRun) whySkipped(res runner.Result) string {
 	}
 	text := heldText(res.Held, r.wish())
 	if slices.ContainsFunc(res.Held.Holders, r.encloses) {
-		text += "; it encloses this run"
+		text += "; the holder encloses this run"
 	}
 	switch {
 	case r.maxWaiters == runner.Nobody:

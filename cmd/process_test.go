@@ -324,7 +324,7 @@ func TestIgnoredSignalStaysIgnored(t *testing.T) {
 
 func TestNested(t *testing.T) {
 	code, _, stderr := exitOf(t, flockd(t, "run", "-k", "k", "-c", `"$FLOCKD" run -k k -w 5 true`))
-	if code != 64 || !strings.Contains(stderr, "encloses this one") {
+	if code != 64 || !strings.Contains(stderr, "encloses this run") {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 	if code, stdout, stderr := exitOf(t, flockd(t, "run", "-k", "k", "-c", `"$FLOCKD" run -k k2 -w 5 echo in`)); code != 0 || stdout != "in\n" {

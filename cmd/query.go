@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -179,6 +180,15 @@ func (q *query) explained(err error) error {
 // made the store yet.
 func isNotThere(err error) bool {
 	return errors.Is(err, errUnused) || errors.Is(err, backends.ErrNotFound)
+}
+
+// The exit code of break and of once forget where there is nothing to do it to.
+const nothingThere exited = 1
+
+// nothing says that there is nothing to do it to.
+func (q *query) nothing(key, text string) error {
+	q.print.say(slog.LevelInfo, text, slog.String("key", key), slog.String("backend", q.address()))
+	return nothingThere
 }
 
 // inspect is the key's status. One of a store that isn't used is empty.

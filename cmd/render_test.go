@@ -99,8 +99,8 @@ func TestReports(t *testing.T) {
 			"flockd: no lock on nightly: the store redis://u:***@h/0 is unavailable: acquire: wrong password; the command did not run\nflockd: hint: fix it\n", "="},
 		{runner.Result{Class: runner.Interrupted, Signal: syscall.SIGTERM}, "flockd: stopped waiting for nightly: signal TERM\n", ""},
 		{runner.Result{Class: runner.Nested, Held: held},
-			"flockd: nightly is held by root@web2 (pid 4711, report.sh) for 2d3h, since 2026-11-27 01:00:02 +0800; renewed 12s ago; 3 waiting, " +
-				"which encloses this one: the wait would never end\nflockd: hint: leave the inner flockd run out, or give it another key\n", "="},
+			"flockd: nightly is held by root@web2 (pid 4711, report.sh) for 2d3h, since 2026-11-27 01:00:02 +0800; renewed 12s ago; 3 waiting; " +
+				"the holder encloses this run: the wait would never end\nflockd: hint: leave the inner flockd run out, or give it another key\n", "="},
 		{runner.Result{Class: runner.NotStarted, Err: fmt.Errorf("fork/exec x: %w", syscall.ENOEXEC)},
 			"flockd: cmd: exec format error\nflockd: hint: a script needs a first line such as #!/bin/sh\n", "="},
 		{runner.Result{Class: runner.BadGrace, Err: &runner.GraceError{Grace: time.Minute, TTL: time.Minute, Largest: 20 * time.Second, Fits: 3 * time.Minute}},

@@ -31,7 +31,7 @@ func (r *lockedRun) report(res runner.Result) {
 	case runner.Interrupted:
 		r.say(slog.LevelInfo, fmt.Sprintf("stopped waiting for %s: signal %s", r.key, signalName(res.Signal)), class)
 	case runner.Nested:
-		r.say(slog.LevelError, fmt.Sprintf("%s is %s, which encloses this one: the wait would never end", r.key, heldText(r.enclosing(res.Held), r.wish())), class)
+		r.say(slog.LevelError, fmt.Sprintf("%s is %s; the holder encloses this run: the wait would never end", r.key, heldText(r.enclosing(res.Held), r.wish())), class)
 		r.print.say(slog.LevelError, "hint: leave the inner flockd run out, or give it another key")
 	case runner.NotStarted:
 		r.reportNotStarted(res.Err, class)

@@ -26,31 +26,31 @@ const (
 
 // record is what a result file says. What isn't known yet is left out.
 type record struct {
-	Class    runner.Class     `json:"class"`
-	Key      string           `json:"key"`
-	ID       string           `json:"id"`
-	Token    backends.Token   `json:"token,omitempty"`
-	Backend  string           `json:"backend"` // without secrets
-	Host     string           `json:"host"`
-	User     string           `json:"user"`
-	PID      int              `json:"pid"`     // flockd's
-	Command  string           `json:"command"` // base name; never the arguments
-	Note     string           `json:"note,omitempty"`
-	Asked    time.Time        `json:"asked"`
-	Started  time.Time        `json:"started,omitzero"`
-	Ended    time.Time        `json:"ended,omitzero"`
-	ExitCode *int             `json:"exit_code,omitempty"` // the command's
-	Signal   string           `json:"signal,omitempty"`    // that ended the command, or the wait
-	Unlocked bool             `json:"unlocked,omitempty"`
-	Mode     backends.Mode    `json:"mode,omitempty"`       // as asked for
-	Slots    int              `json:"slots,omitempty"`      // with mode slots
-	Slot     *int             `json:"slot,omitempty"`       // once granted
-	Run      string           `json:"run,omitempty"`        // with --once and --once-per: the run's ID
-	Missing  bool             `json:"unrecorded,omitempty"` // its success is not recorded, so that it will be run again
-	HeldBy   []backends.Claim `json:"held_by,omitempty"`
-	Notice   *backends.Notice `json:"notice,omitempty"` // of whoever asked the run to stop, or to leave the line
-	Error    string           `json:"error,omitempty"`
-	Status   *int             `json:"flockd_exit_code,omitempty"` // unless a signal ends flockd, which shells show as 128+N
+	Class      runner.Class     `json:"class"`
+	Key        string           `json:"key"`
+	ID         string           `json:"id"`
+	Token      backends.Token   `json:"token,omitempty"`
+	Backend    string           `json:"backend"` // without secrets
+	Host       string           `json:"host"`
+	User       string           `json:"user"`
+	PID        int              `json:"pid"`     // flockd's
+	Command    string           `json:"command"` // base name; never the arguments
+	Note       string           `json:"note,omitempty"`
+	Asked      time.Time        `json:"asked"`
+	Started    time.Time        `json:"started,omitzero"`
+	Ended      time.Time        `json:"ended,omitzero"`
+	ExitCode   *int             `json:"exit_code,omitempty"` // the command's
+	Signal     string           `json:"signal,omitempty"`    // that ended the command, or the wait
+	Unlocked   bool             `json:"unlocked,omitempty"`
+	Mode       backends.Mode    `json:"mode,omitempty"`       // as asked for
+	Slots      int              `json:"slots,omitempty"`      // with mode slots
+	Slot       *int             `json:"slot,omitempty"`       // once granted
+	Run        string           `json:"run,omitempty"`        // with --once and --once-per: the run's ID
+	Unrecorded bool             `json:"unrecorded,omitempty"` // its success is not recorded, so that it will be run again
+	HeldBy     []backends.Claim `json:"held_by,omitempty"`
+	Notice     *backends.Notice `json:"notice,omitempty"` // of whoever asked the run to stop, or to leave the line
+	Error      string           `json:"error,omitempty"`
+	Status     *int             `json:"flockd_exit_code,omitempty"` // unless a signal ends flockd, which shells show as 128+N
 }
 
 // resultFile keeps a record in a file. The zero resultFile keeps none.
@@ -172,7 +172,7 @@ func (f *resultFile) running(lease backends.Lease) error {
 // end writes how it came out.
 func (f *resultFile) end(res runner.Result, status int, clean func(string) string) error {
 	f.granted(res.Lease)
-	f.Unlocked, f.Status, f.Missing = res.Unlocked, &status, res.Unrecorded
+	f.Unlocked, f.Status, f.Unrecorded = res.Unlocked, &status, res.Unrecorded
 	f.Ended = res.Exit.Ended
 	if f.Ended.IsZero() {
 		f.Started, f.Ended = time.Time{}, time.Now()

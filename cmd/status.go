@@ -39,11 +39,9 @@ func (a *app) newStatus() *cobra.Command {
 			"is in use, where that was set, and how many keys are taken.\n\n" +
 			"A key is free if nobody holds it, it isn't cooling (--min-hold), and nobody is in\n" +
 			"line.",
-		Example: strings.Trim(statusExamples, "\n"),
-		Args:    arguments(0, "KEY"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return q.run(cmd, args)
-		},
+		Example:           strings.Trim(statusExamples, "\n"),
+		Args:              arguments(0, "KEY"),
+		RunE:              q.run,
 		ValidArgsFunction: q.completeKey,
 	}
 	set := cmd.Flags()
@@ -94,18 +92,18 @@ func (q *statusQuery) run(cmd *cobra.Command, args []string) error {
 
 // check refuses what makes no sense together.
 func (q *statusQuery) check(key string) error {
-	one, needs := "", ""
+	var one string
 	switch {
 	case q.maxAge.given():
-		one, needs = "--max-age", "--max-age"
+		one = "--max-age"
 	case q.quiet.of:
-		one, needs = "--quiet", "--quiet"
+		one = "--quiet"
 	default:
 		return nil
 	}
 	switch {
 	case key == "":
-		return usage("flockd status KEY "+needs, "%s is about one key, and none is given", one)
+		return usage("flockd status KEY "+one, "%s is about one key, and none is given", one)
 	case q.json.of:
 		return usage("", "%s and --json contradict each other", one)
 	case q.watch.of:

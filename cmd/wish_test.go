@@ -91,7 +91,7 @@ func TestReportsOfTheLine(t *testing.T) {
 		{runOptions{}, runner.Result{Class: runner.Lost, Lease: won, Unrecorded: true, Exit: runner.Exit{Ended: asOf}, Err: broken},
 			"flockd: lost the lock on nightly (token 42): broken by root@web2: stuck[2J; the command exited with 0, unrecorded: the next run will not know of it\n"},
 		{runOptions{chain: []string{"outer"}, mode: backends.Exclusive}, runner.Result{Class: runner.Nested, Held: &backends.HeldError{AsOf: asOf, Holders: []backends.Claim{inner, outer}}},
-			"flockd: nightly is held shared by root@web2 (pid 1, report.sh); this run wants it alone, which encloses this one: the wait would never end\n" +
+			"flockd: nightly is held shared by root@web2 (pid 1, report.sh); this run wants it alone; the holder encloses this run: the wait would never end\n" +
 				"flockd: hint: leave the inner flockd run out, or give it another key\n"},
 	} {
 		if got := said(c.o, c.res); got != c.want {

@@ -34,7 +34,7 @@ func (c client) entries() (runs []string) {
 func forgottenInTime(e *env) {
 	a, b, _ := e.trio()
 	req, again := a.once("v42"), b.once("v42")
-	req.Once.Keep = e.h.TTL
+	req.Once.Keep = 3 * e.h.TTL / 2 // the next question must come sooner
 	start := time.Now()
 	a.succeeds(req)
 	b.acquireIs(backends.ErrDone, b.once("v42"))
@@ -75,9 +75,19 @@ func recordedAgain(e *env) {
 	req.Once.Keep = 2 * e.h.TTL
 	a.succeeds(req)
 	e.ended(req.Once.Keep)
-	lease := b.succeeds(b.once("v42"))
-	if entry, err := a.ledger().Completed(e.Context(), e.key, "v42"); err != nil || entry.Token != lease.Token || entry.Owner != b.owner {
-		e.Errorf("Completed = %+v, %v; want the second success", entry, err)
+	b.recorded(b.succeeds(b.once("v42")))
+	if err := b.ledger().Forget(e.Context(), e.key, "v42"); err != nil {
+		e.Errorf("Forget = %v", err)
+	}
+	a.recorded(a.succeeds(a.once("v42")))
+}
+
+// recorded: the run of lease must be the client's success.
+func (c client) recorded(lease backends.Lease) {
+	c.e.Helper()
+	entry, err := c.ledger().Completed(c.e.Context(), c.e.key, lease.Run)
+	if err != nil || entry.Token != lease.Token || entry.Owner != c.owner {
+		c.e.Errorf("Completed = %+v, %v; want the success of %+v", entry, err, lease)
 	}
 }
 

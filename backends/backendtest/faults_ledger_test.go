@@ -13,7 +13,7 @@ var ledgerFaults = map[string]fault{
 	"keeps a success for ever": {
 		caught: "SuccessIsForgottenInTime",
 		complete: func(s *store, ctx context.Context, lease backends.Lease) error {
-			if lease.Keep == TTL {
+			if lease.Keep == 3*TTL/2 {
 				lease.Keep = 0
 			}
 			return s.Store.Complete(ctx, lease)

@@ -89,8 +89,8 @@ func (w *watch) asked(r *record) bool {
 }
 
 // Wait returns when the claim that was in the way has left the line, been granted
-// where that matters, or begun to cool. It doesn't return for a claim that
-// expires: held.RetryAfter tells when that is.
+// where that matters, or begun to cool; or when the waiter has something to hear. It
+// doesn't return for a claim that expires: held.RetryAfter tells when that is.
 func (s *Store) Wait(ctx context.Context, held *backends.HeldError) error {
 	w, ok := held.Seen.(watch)
 	if !ok {

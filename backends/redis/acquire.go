@@ -53,8 +53,8 @@ func (s *Store) acquire(ctx context.Context, req backends.Request) (lease backen
 
 func leaseOf(req backends.Request, a answer) backends.Lease {
 	return backends.Lease{
-		Key: req.Key, ID: req.ID, Token: backends.Token(parseMicros(a.text(2))), Mode: backends.Mode(a.text(7)), Slot: a.number(4), TTL: req.TTL,
-		Granted: parseMicros(a.text(3)).time(), Run: a.text(5), Keep: parseMicros(a.text(6)).span(),
+		Key: req.Key, ID: req.ID, Token: backends.Token(parseMicros(a.text(2))), Mode: backends.Mode(a.text(7)), Slot: a.number(4),
+		TTL: req.TTL, Granted: parseMicros(a.text(3)).time(), Run: a.text(5), Keep: parseMicros(a.text(6)).span(),
 	}
 }
 

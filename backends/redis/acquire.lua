@@ -5,7 +5,8 @@
 -- which a grant is for that one, and for how many µs its success is kept (0: for ever).
 -- Returns, each with the IDs whose turn has come,
 -- {'granted', IDs, token, instant of the grant, slot, run, kept µs, mode} or {'lost', IDs} or
--- {'done', IDs, the run's entry, the run} or {'late', {}, now} or {'another', IDs, now}: now is for another run, or
+-- {'done', IDs, the run's entry, the run} or {'late', {}, now} or {'another', IDs, now}:
+-- now is for another run, or
 -- {'held', IDs, now, waiters, ahead, µs until the claim in front ends, notice (JSON),
 -- {ID, record, … of all who hold or cool, or of the first in line if nobody does}}.
 

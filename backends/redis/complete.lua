@@ -1,6 +1,7 @@
 -- Records that a run has succeeded, and proves the hold. ARGV: ID, version, run, for
 -- how many µs it is kept (0: for ever).
--- Returns {'completed', the IDs that wait for that run, or for one by period} or {'lost', {}}.
+-- Returns {'completed', the IDs that wait for that run, or for one by period} or
+-- {'lost', {}}.
 
 -- last is the place of the latest run. It grows though the clock may be set back.
 local function last() return tonumber(redis.call('ZRANGE', KEYS[8], -1, -1, 'WITHSCORES')[2]) or 0 end

@@ -16,8 +16,9 @@
 //     until the first one's next renewal and the time to stop it, or, with a primary
 //     that is cut off from its replicas but not from the holder, for as long as the cut
 //     lasts. ?min-replicas=N narrows that: a grant, a renewal or a completed run counts
-//     only once N replicas have it. Tokens go on growing in both cases, as they are never below the server's clock in
-//     microseconds, unless the clock of the new primary is behind.
+//     only once N replicas have it. Tokens go on growing in both cases, as they are
+//     never below the server's clock in microseconds, unless the clock of the new
+//     primary is behind.
 //   - A step of the server's clock ends leases early or late.
 //   - A store that evicts (any maxmemory-policy but noeviction) may drop a hold. Its
 //     holder finds that at the next renewal.

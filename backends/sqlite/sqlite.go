@@ -118,22 +118,19 @@ func (s *Store) Close() error { return nil }
 // open it after a pause has little of it to read.
 const onConnect = `PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 400`
 
-func connector(path string) *link { return connectorTo(path, "rw") }
-
 // connections is how many a process has at most. Steps wait for each other anyway, and one
 // that hangs in the file system mustn't hold up the others.
 const connections = 8
 
-// connect has connections made, when they are needed, for reading and writing, rw, or for
-// reading alone, ro.
+// connect has connections made, when they are needed; see connector for the mode.
 func (s *Store) connect(mode string) {
-	s.db = sql.OpenDB(connectorTo(s.path, mode))
+	s.db = sql.OpenDB(connector(s.path, mode))
 	s.db.SetMaxOpenConns(connections)
 	s.db.SetMaxIdleConns(connections)
 }
 
-// connectorTo is a connector for reading and writing, rw, or for reading alone, ro.
-func connectorTo(path, mode string) *link {
+// connector makes connections for reading and writing, rw, or for reading alone, ro.
+func connector(path, mode string) *link {
 	u, _ := backends.ParseURL("file:?_busy_timeout=0&mode=" + mode)
 	u.Path = path
 	return &link{dsn: u.String()}

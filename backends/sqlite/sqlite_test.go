@@ -59,7 +59,7 @@ func wantRefused(t testing.TB, err error, text string) {
 // script runs statements on the file like a stranger would.
 func script(t testing.TB, path, text string) {
 	t.Helper()
-	db := sql.OpenDB(connector(path))
+	db := sql.OpenDB(connector(path, "rw"))
 	defer db.Close()
 	if _, err := db.Exec("PRAGMA busy_timeout = 5000; " + text); err != nil {
 		t.Fatal(err)
