@@ -115,6 +115,7 @@ prune(record) -- a newer one is refused, not removed
 local mine = placed(id)
 if mine and holds(mine) then
   admit()
+  if mine.mode == 'slots' then vacate(0) end -- perhaps the answer to the grant was lost, and with it whom to wake
   return granted(mine)
 end
 local cools = mine and mine.state ~= 'waiting'
