@@ -202,3 +202,23 @@ func TestWaiterHearsThoughAReplyWasLost(t *testing.T) {
 		}
 	})
 }
+
+// Whoever waits for a slot behind one who is dead asks when that one's place ends, though
+// a newcomer got a slot in between.
+func TestRetryAfterIsOfTheWaiterInFront(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	s := open(t, "redis://"+server.Addr)
+	slots := func() backends.Request {
+		r := queue("a")
+		r.Mode, r.Slots, r.TTL = backends.Slots, 2, time.Hour
+		return r
+	}
+	lease := acquire(t, s, request("a"))
+	held(t, s, slots())
+	release(t, s, lease)
+	acquire(t, s, slots())
+	if answer := held(t, s, slots()); answer.RetryAfter > time.Minute {
+		t.Errorf("RetryAfter = %v", answer.RetryAfter)
+	}
+}
