@@ -351,3 +351,23 @@ func mustAtoi(text string) int {
 	}
 	return n
 }
+
+// A client that knows nothing of a place is told of the line though nothing is in its way
+// but a notice.
+func TestNoticedPlaceOfAnotherClient(t *testing.T) {
+	server := servers.Etcd(t, servers.Current)
+	a, b := open(t, "etcd://"+server.Addr), open(t, "etcd://"+server.Addr)
+	front := request(t)
+	lease := acquire(t, a, front)
+	place := another(front)
+	place.Mode = backends.Shared
+	held(t, a, place)
+	if err := a.Ask(t.Context(), place.Key, place.ID, backends.Notice{Kind: backends.Supersede}); err != nil {
+		t.Fatal(err)
+	}
+	release(t, a, lease)
+	answer := held(t, b, place)
+	if answer.Waiters != 0 || answer.Ahead != 0 || answer.Notice.Kind != backends.Supersede {
+		t.Errorf("%+v", answer)
+	}
+}
