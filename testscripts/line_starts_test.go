@@ -17,7 +17,7 @@ import (
 // started. None has any complaint. FLOCKD_STARTS is another number of them; the times are
 // what a busy host makes of them.
 func TestStartsAtOnce(t *testing.T) {
-	n, err := strconv.Atoi(cmp.Or(os.Getenv("FLOCKD_STARTS"), "60"))
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("FLOCKD_STARTS"), "40"))
 	must(t, err)
 	for _, wait := range []string{"0", "1m"} {
 		t.Run("wait="+wait, func(t *testing.T) {
