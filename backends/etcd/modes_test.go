@@ -355,12 +355,10 @@ func mustAtoi(text string) int {
 // A client that knows nothing of a place is told of the line though nothing is in its way
 // but a notice.
 func TestNoticedPlaceOfAnotherClient(t *testing.T) {
-	server := servers.Etcd(t, servers.Current)
-	a, b := open(t, "etcd://"+server.Addr), open(t, "etcd://"+server.Addr)
-	front := request(t)
-	lease := acquire(t, a, front)
-	place := another(front)
-	place.Mode = backends.Shared
+	t.Parallel()
+	_, url := server(t)
+	a, b, front := open(t, url), open(t, url), request(t)
+	lease, place := acquire(t, a, front), moded(front, backends.Shared)
 	held(t, a, place)
 	if err := a.Ask(t.Context(), place.Key, place.ID, backends.Notice{Kind: backends.Supersede}); err != nil {
 		t.Fatal(err)
