@@ -351,3 +351,21 @@ func mustAtoi(text string) int {
 	}
 	return n
 }
+
+// A client that knows nothing of a place is told of the line though nothing is in its way
+// but a notice.
+func TestNoticedPlaceOfAnotherClient(t *testing.T) {
+	t.Parallel()
+	_, url := server(t)
+	a, b, front := open(t, url), open(t, url), request(t)
+	lease, place := acquire(t, a, front), moded(front, backends.Shared)
+	held(t, a, place)
+	if err := a.Ask(t.Context(), place.Key, place.ID, backends.Notice{Kind: backends.Supersede}); err != nil {
+		t.Fatal(err)
+	}
+	release(t, a, lease)
+	answer := held(t, b, place)
+	if answer.Waiters != 0 || answer.Ahead != 0 || answer.Notice.Kind != backends.Supersede {
+		t.Errorf("%+v", answer)
+	}
+}
