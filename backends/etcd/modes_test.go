@@ -115,7 +115,7 @@ func TestFreedByHand(t *testing.T) {
 				t.Errorf("Renew = %v", err)
 			}
 			next := moded(req, mode)
-			for {
+			for ; ; time.Sleep(50 * time.Millisecond) {
 				got, err := s.Acquire(within(t), next)
 				if err == nil {
 					if got.Token <= lease.Token || mode == backends.Slots && got.Slot != 1 {
