@@ -146,11 +146,14 @@ func (s *Store) claimKey(ctx context.Context, lease backends.Lease) (key string,
 	}
 	err = s.call(ctx, func(ctx context.Context, l *link) error {
 		mine, _, err := l.holder(ctx, s.names(lease.Key), lease)
-		if mine != nil {
+		if err == nil {
 			key = mine.key
 		}
 		return err
 	})
+	if errors.Is(err, backends.ErrLost) {
+		err = nil
+	}
 	return key, err
 }
 
@@ -163,7 +166,9 @@ func (s *Store) watchOn(ctx context.Context, key string, from int64, lease backe
 		return err
 	})
 	switch {
-	case err != nil, mine == nil, mine.token != lease.Token:
+	case errors.Is(err, backends.ErrLost):
+		return nil
+	case err != nil:
 		return err
 	case from != 0 && mine.mod > from, from == 0 && mine.Notice != (backends.Notice{}):
 		return nil
@@ -171,15 +176,17 @@ func (s *Store) watchOn(ctx context.Context, key string, from int64, lease backe
 	return s.watch(ctx, rev+1, changes(key))
 }
 
-// watch returns when something of that has happened at revision from or later. A token that has
-// expired is renewed.
+// watch returns when something of that has happened at revision from or later. It begins
+// again, once, where the token has expired, or the connection has broken.
 func (s *Store) watch(ctx context.Context, from int64, what ...watched) error {
 	err := s.watchOnce(ctx, from, what)
-	if tokenExpired(err) && s.cluster.user != "" {
+	switch {
+	case tokenExpired(err) && s.cluster.user != "":
 		s.cluster.forget()
-		err = s.watchOnce(ctx, from, what)
+	case !isMembers(err) || !isUnavailable(err):
+		return err
 	}
-	return err
+	return s.watchOnce(ctx, from, what)
 }
 
 // watchOnce is watch on one connection. Only connecting is bounded by ?timeout=.
