@@ -70,6 +70,7 @@ its lease ends by itself.
 A waiter that is asked leaves the line, and exits with 75.
 
 With --force the claim is gone at once, and the run is recorded as broken. Its holder is told as of a loss of the lease, with its next renewal, or at once where the store can; its fencing token is smaller than those of later runs. A key that is cooling after --min-hold is freed too.
+--force doesn't go with --wait: the key is free at once, and nobody can tell when the command has ended.
 
 Where several hold the key, shared or in slots, --id names one, and --all takes them all. --wait doesn't wait for a --min-hold.`)
 }

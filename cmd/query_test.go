@@ -129,6 +129,7 @@ func TestQueriesRefuse(t *testing.T) {
 		{"break k --reason r --id a --all", "--id and --all contradict"},
 		{"break k --reason r --id=", "--id is empty"},
 		{"break k --reason r --wait -1s", "negative"},
+		{"break k --reason r --force --wait 2m", "--force and --wait 2m contradict each other: by force the key is free at once"},
 		{"once", "no command is given"},
 		{"once lits", "did you mean flockd once list?"},
 		{"once list", "no KEY is given"},
