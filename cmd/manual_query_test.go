@@ -15,7 +15,8 @@ An ID may be shortened for flockd break --id.
 
 With --watch and without a terminal, the whole is printed again when something has happened; a renewal is nothing
 of this kind. After each look flockd pauses for a second, and nine times as long as the look took, which bounds the load on a store with many keys. A store that
-gives no answer for a while is named, and asked again. A signal ends it: Ctrl-C with 130.
+gives no answer for a while is named, and asked again. A signal ends it: Ctrl-C with 130. So does, within
+about a second, that nobody reads its output any more.
 
 Nothing of this makes a store: of an SQLite file that isn't there no key has been used. Who may only read such a file, and what
 SQLite keeps beside it (the same name with -wal and -shm), can use all but flockd break and flockd once forget. A store that gives no answer is

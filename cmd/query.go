@@ -114,6 +114,8 @@ func ask[T any](ctx context.Context, q *query, do func(context.Context, backends
 		select {
 		case <-limit.C:
 			return answer, q.explained(err)
+		case <-ctx.Done():
+			return answer, q.explained(err)
 		case <-time.After(pause):
 		}
 	}
@@ -213,7 +215,7 @@ func (q *query) each(ctx context.Context, prefix string, do func(backends.Status
 			return err
 		case errors.Is(err, errUnused):
 			return nil
-		case came || isFinal(err) || time.Since(began) > queryPatience:
+		case came || isFinal(err) || ctx.Err() != nil || time.Since(began) > queryPatience:
 			return q.explained(err)
 		}
 		time.Sleep(pause)
