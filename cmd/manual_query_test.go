@@ -23,7 +23,9 @@ SQLite keeps beside it (the same name with -wal and -shm), can use all but flock
 asked again for 5 seconds.`
 
 const statusAge = `--max-age is for Nagios and its like, whose exit codes and words it uses. The age counts from the end of the last
-success, by the store's clock. An unavailable store is exit code 69, which Nagios takes for an unknown state.`
+success, by the store's clock. A store that can't be reached or refuses is UNKNOWN
+and 3 too, on standard output. The line names the store, and says how the last run ended where that is not the last success: OK may hide a failure since. Wrong flags
+or a wrong configuration are 64 all the same.`
 
 const keyJSON = `Each field is always there, and null where it means nothing or the store can't tell. Times are RFC 3339 in UTC. Control characters are dropped from what others wrote.
 Fields may be added.
