@@ -18,7 +18,8 @@ type Backend interface {
 
 	// Acquire asks once. An ID that holds is extended and gets the same token
 	// again. Where somebody is in the way it returns a *HeldError, and a place
-	// in line if Request.Place says so. Errors: ErrHeld, ErrLost (the ID was
+	// in line if Request.Place says so. An ID of which a claim yet cools is not granted:
+	// ErrHeld, ErrLost or ErrDone. Errors: ErrHeld, ErrLost (the ID was
 	// released), ErrDone, ErrRefused; any other is an unknown outcome.
 	Acquire(ctx context.Context, req Request) (Lease, error)
 
@@ -33,10 +34,12 @@ type Backend interface {
 
 	// Ask leaves a notice for the claim id, or with Notice.Force removes the claim at
 	// once. A holder reads the notice with its next renewal. A waiter reads it in
-	// HeldError.Notice with its next question, and isn't granted the key any more. A
-	// hold that is removed by force is recorded as the key's last run, of class
-	// [Broken]. ErrNotFound says that there is no such claim, and for Supersede, which
-	// is for waiters alone, that it waits no more.
+	// HeldError.Notice with its next question, and isn't granted the key any more. Once
+	// its place has ended, and once a claim was removed, what is asked for that ID is
+	// answered by a *RemovedError, for RemovedFor. A hold that is removed is recorded
+	// as the key's last run, of class [Broken]. To ask the same of the same ID again is
+	// nothing new, and no error. ErrNotFound says that there is no such claim, and for
+	// Supersede, which is for waiters alone, that it waits no more.
 	Ask(ctx context.Context, key, id string, notice Notice) error
 
 	// Inspect reports the key's line and last run, as of an instant between call

@@ -34,6 +34,18 @@ func (e *HeldError) Error() string { return fmt.Sprintf("%q is taken", e.Key) }
 
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
+// RemovedFor is how long a store remembers what it tells by a *RemovedError: a waiter on a
+// host that slept through a night is told in the morning.
+const RemovedFor = 24 * time.Hour
+
+// RemovedError says who has removed the claim by force, or has asked its waiter to
+// leave. errors.Is(err, ErrLost) is true.
+type RemovedError struct{ Notice Notice }
+
+func (e *RemovedError) Error() string { return "the claim was removed" }
+
+func (e *RemovedError) Is(target error) bool { return target == ErrLost }
+
 // StaleError says which token came before. errors.Is(err, ErrStale) is true.
 type StaleError struct {
 	Resource       string

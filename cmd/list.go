@@ -52,7 +52,7 @@ const listExamples = `
 flockd list --held
 
 # the keys of deployments whose last run failed
-flockd list deploy/ --json | jq -r 'select(.last_run.exit > 0) | .key'
+flockd list deploy/ --json | jq -r 'select(.last_run.token != .last_success.token) | .key'
 `
 
 func (q *listQuery) run(cmd *cobra.Command, prefix string) error {

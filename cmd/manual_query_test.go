@@ -36,7 +36,7 @@ An object has "key", "state" (held, cooling, waiting or free; waiting: nobody ho
 A claim has "id", "state" (holding, cooling, waiting), "mode" (exclusive, shared, slots), "slots" and "slot" (counted from 0; null in other modes), "token" (null while waiting), "owner",
 "asked", "granted", "renewed", "expires", and "notice", null unless somebody has asked it to stop.
 
-A run has "owner", "token", "start", "end", "class" (finished, lost, max-runtime, or broken where flockd break --force took the key), "exit" (null if broken), and "notice": who had asked
+A run has "owner", "token", "start", "end", "class" (finished, lost, max-runtime, or broken where flockd break --force took the key), "exit" (null if broken or killed), and "notice": who had asked
 it to stop.
 
 An owner has "user", "host", "pid", "command" (never its arguments) and "note" (may be empty). A notice has "kind" (break, resign, supersede), "by" (an owner), "reason" and "force".`

@@ -87,11 +87,11 @@ func (r *lockedRun) enclosing(held *backends.HeldError) *backends.HeldError {
 func lostText(key string, res runner.Result) string {
 	var lost *runner.LostError
 	if res.Unrecorded && !errors.As(res.Err, &lost) {
-		return fmt.Sprintf("%s has succeeded as %s (token %d), unrecorded: %v; the next run will not know of it", key, res.Lease.Run, res.Lease.Token, res.Err)
+		return fmt.Sprintf("%s has succeeded as %s (token %d), unrecorded: %v; the next run may not know of it", key, res.Lease.Run, res.Lease.Token, res.Err)
 	}
 	text := fmt.Sprintf("lost the lock on %s (token %d): %v; the command %s", key, res.Lease.Token, res.Err, exitText(res.Exit))
 	if res.Unrecorded {
-		text += ", unrecorded: the next run will not know of it"
+		text += ", unrecorded: the next run may not know of it"
 	}
 	return text
 }

@@ -43,11 +43,14 @@ func statuses() []backends.Status {
 	broken := failed
 	broken.Class, broken.Exit = backends.Broken, 0
 	broken.Notice = backends.Notice{Kind: backends.Break, By: alice, Reason: "web2 burnt down", Force: true}
+	killed := broken
+	killed.Class, killed.Notice = string(classKilled), backends.Notice{}
 	return []backends.Status{
 		{Key: "broken", AsOf: asOf, Last: &broken, LastSuccess: run},
 		{Key: "cooling", AsOf: asOf, Line: []backends.Claim{cooling}, Last: run, LastSuccess: run},
 		{Key: "evil", AsOf: asOf, Last: &backends.Run{Class: "x\x1b[2J\ny", Owner: backends.Owner{User: "u\u202e\r", Command: "c\x00"}}},
 		{Key: "held", AsOf: asOf, Line: []backends.Claim{held, waiter, second}, Last: &failed},
+		{Key: "killed", AsOf: asOf, Last: &killed, LastSuccess: run},
 		{Key: "next", AsOf: asOf, Line: []backends.Claim{waiter}},
 		{Key: "slots/of a key whose name is longer than its column", AsOf: asOf, Line: []backends.Claim{first, other}},
 	}

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -194,7 +195,7 @@ func took(r *backends.Run) string {
 
 // runText is "finished, exit 0".
 func runText(r *backends.Run) string {
-	if r.Class == backends.Broken {
+	if slices.Contains(unknownEnds, r.Class) {
 		return r.Class
 	}
 	return fmt.Sprintf("%s, exit %d", r.Class, r.Exit)

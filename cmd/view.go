@@ -129,7 +129,7 @@ func runViewOf(r *backends.Run) *runView {
 		Owner: ownerViewOf(r.Owner), Token: tokenView(r.Token), Start: timeView(r.Start), End: timeView(r.End),
 		Class: clean(r.Class), Notice: noticeViewOf(r.Notice),
 	}
-	if r.Class != backends.Broken {
+	if !slices.Contains(unknownEnds, r.Class) {
 		v.Exit = &r.Exit
 	}
 	return v

@@ -87,9 +87,9 @@ func TestReportsOfTheLine(t *testing.T) {
 			"flockd: skipped nightly: asked to leave the line by root@web2 (pid 1, deploy.sh): a b\n"},
 		{runOptions{}, runner.Result{Class: runner.Skipped, Err: runner.ErrRemoved}, "flockd: skipped nightly: its place in line was removed\n"},
 		{runOptions{}, runner.Result{Class: runner.Lost, Lease: won, Unrecorded: true, Err: errors.New("read-only")},
-			"flockd: nightly has succeeded as 2026-11-29 (token 42), unrecorded: read-only; the next run will not know of it\n"},
+			"flockd: nightly has succeeded as 2026-11-29 (token 42), unrecorded: read-only; the next run may not know of it\n"},
 		{runOptions{}, runner.Result{Class: runner.Lost, Lease: won, Unrecorded: true, Exit: runner.Exit{Ended: asOf}, Err: broken},
-			"flockd: lost the lock on nightly (token 42): broken by root@web2: stuck[2J; the command exited with 0, unrecorded: the next run will not know of it\n"},
+			"flockd: lost the lock on nightly (token 42): broken by root@web2: stuck[2J; the command exited with 0, unrecorded: the next run may not know of it\n"},
 		{runOptions{chain: []string{"outer"}, mode: backends.Exclusive}, runner.Result{Class: runner.Nested, Held: &backends.HeldError{AsOf: asOf, Holders: []backends.Claim{inner, outer}}},
 			"flockd: nightly is held shared by root@web2 (pid 1, report.sh); this run wants it alone; the holder encloses this run: the wait would never end\n" +
 				"flockd: hint: leave the inner flockd run out, or give it another key\n"},

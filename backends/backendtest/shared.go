@@ -66,29 +66,26 @@ func notStarved(e *env) {
 	b.grant(exclusive)
 }
 
-// The second need not wait until the first has taken its turn.
-func startTogether(e *env) {
+// backwards has two wait to share what an exclusive one holds, who then goes. They take
+// their turns in the opposite order.
+func (e *env) backwards() (held, earlier, later backends.Lease) {
+	e.Helper()
 	a, b, c := e.trio()
-	lease := a.grant(a.request())
+	held = a.grant(a.request())
 	first, second := b.shared(), c.shared()
 	b.held(first)
 	c.held(second)
-	a.release(lease)
-	c.grant(second)
-	b.grant(first)
+	a.release(held)
+	earlier = c.grant(second)
+	return held, earlier, b.grant(first)
 }
 
-// The second in line takes its turn before the first.
+// The second need not wait until the first has taken its turn.
+func startTogether(e *env) { e.backwards() }
+
 func growInOrder(e *env) {
-	a, b, c := e.trio()
-	lease := a.grant(a.request())
-	first, second := b.shared(), c.shared()
-	b.held(first)
-	c.held(second)
-	a.release(lease)
-	earlier := c.grant(second)
-	later := b.grant(first)
-	e.above(earlier.Token, lease.Token)
+	held, earlier, later := e.backwards()
+	e.above(earlier.Token, held.Token)
 	e.above(later.Token, earlier.Token)
 }
 

@@ -115,7 +115,7 @@ func TestFreedByHand(t *testing.T) {
 				t.Errorf("Renew = %v", err)
 			}
 			next := moded(req, mode)
-			for {
+			for ; ; time.Sleep(50 * time.Millisecond) {
 				got, err := s.Acquire(within(t), next)
 				if err == nil {
 					if got.Token <= lease.Token || mode == backends.Slots && got.Slot != 1 {
@@ -350,4 +350,22 @@ func mustAtoi(text string) int {
 		panic(err)
 	}
 	return n
+}
+
+// A client that knows nothing of a place is told of the line though nothing is in its way
+// but a notice.
+func TestNoticedPlaceOfAnotherClient(t *testing.T) {
+	t.Parallel()
+	_, url := server(t)
+	a, b, front := open(t, url), open(t, url), request(t)
+	lease, place := acquire(t, a, front), moded(front, backends.Shared)
+	held(t, a, place)
+	if err := a.Ask(t.Context(), place.Key, place.ID, backends.Notice{Kind: backends.Supersede}); err != nil {
+		t.Fatal(err)
+	}
+	release(t, a, lease)
+	answer := held(t, b, place)
+	if answer.Waiters != 0 || answer.Ahead != 0 || answer.Notice.Kind != backends.Supersede {
+		t.Errorf("%+v", answer)
+	}
 }

@@ -135,6 +135,11 @@ func (c *claim) mayHold() bool {
 	return c.State == backends.Waiting && c.Notice == backends.Notice{}
 }
 
+// asked reports whether the claim waits and was left a notice: it is told of the line.
+func (c *claim) asked() bool {
+	return c != nil && c.State == backends.Waiting && c.Notice != backends.Notice{}
+}
+
 // samePlace reports whether both are the same claim, which has one place all its life; or both
 // are none.
 func (c *claim) samePlace(other *claim) bool {

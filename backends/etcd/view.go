@@ -99,7 +99,7 @@ func (a *asking) look(ctx context.Context) (*view, error) {
 		return nil, err
 	}
 	v, err := a.view(resp.Header.Revision, resp.Responses)
-	if err != nil || v.clear || v.mine.samePlace(before) {
+	if err != nil || v.clear && !v.mine.asked() || v.mine.samePlace(before) {
 		return v, err
 	}
 	if a.s.memory.note(a.ID, func(k *known) { k.claim = v.mine }); v.mine != nil {

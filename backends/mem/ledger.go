@@ -51,7 +51,7 @@ func (s *Store) Complete(ctx context.Context, lease backends.Lease) error {
 	defer s.mu.Unlock()
 	c := r.holding(lease.ID)
 	if c == nil {
-		return backends.ErrLost
+		return r.gone(lease.ID)
 	}
 	if _, ok := r.completed(lease.Run, now); ok {
 		return nil

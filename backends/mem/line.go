@@ -13,7 +13,7 @@ type record struct {
 	lastToken   backends.Token
 	last        *backends.Run
 	lastSuccess *backends.Run
-	forbidden   map[string]bool // IDs that were released or removed
+	ended       map[string]backends.Notice // IDs that were released, removed or asked to leave the line
 	done        []backends.Entry
 	changed     chan struct{} // closed when the line moves
 }
@@ -82,6 +82,17 @@ func (r *record) holding(id string) *claim {
 	}
 	return nil
 }
+
+// gone is the answer to what is asked for an ID that has ended.
+func (r *record) gone(id string) error {
+	if notice := r.ended[id]; notice != (backends.Notice{}) {
+		return &backends.RemovedError{Notice: notice}
+	}
+	return backends.ErrLost
+}
+
+// waits reports whether the claim at place waits; -1 is none.
+func (r *record) waits(place int) bool { return place >= 0 && r.line[place].State == backends.Waiting }
 
 // front is a copy of the claims in front of place.
 func (r *record) front(place int) []backends.Claim {

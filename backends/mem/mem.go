@@ -52,7 +52,7 @@ func (s *Store) begin(ctx context.Context, key string) (r *record, now time.Time
 	s.mu.Lock()
 	r, now = s.records[key], time.Now()
 	if r == nil {
-		r = &record{forbidden: map[string]bool{}, changed: make(chan struct{})}
+		r = &record{ended: map[string]backends.Notice{}, changed: make(chan struct{})}
 		s.records[key] = r
 	}
 	r.settle(now)
@@ -68,15 +68,15 @@ func (s *Store) Acquire(ctx context.Context, req backends.Request) (backends.Lea
 		return backends.Lease{}, err
 	}
 	defer s.mu.Unlock()
-	if r.forbidden[req.ID] {
-		return backends.Lease{}, backends.ErrLost
-	}
 	place := r.place(req.ID)
+	if _, ended := r.ended[req.ID]; ended && !r.waits(place) {
+		return backends.Lease{}, r.gone(req.ID)
+	}
 	if place >= 0 && r.line[place].State == backends.Holding {
 		return r.line[place].extend(now, req.TTL), nil
 	}
 	if entry, done := r.succeeded(req.Once, now); done {
-		if place >= 0 && r.line[place].State == backends.Waiting {
+		if r.waits(place) {
 			r.remove(place)
 		}
 		return backends.Lease{}, &backends.DoneError{Key: req.Key, Entry: entry}
@@ -102,7 +102,7 @@ func (s *Store) Renew(ctx context.Context, lease backends.Lease) (backends.Renew
 	defer s.mu.Unlock()
 	c := r.holding(lease.ID)
 	if c == nil {
-		return backends.Renewal{}, backends.ErrLost
+		return backends.Renewal{}, r.gone(lease.ID)
 	}
 	c.extend(now, lease.TTL)
 	c.told = c.Notice
@@ -115,14 +115,15 @@ func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Ou
 		return err
 	}
 	defer s.mu.Unlock()
-	place, known := r.place(id), r.forbidden[id]
-	r.forbidden[id] = true
+	place := r.place(id)
+	notice, ended := r.ended[id]
+	r.ended[id] = notice
 	switch {
-	case place < 0 || known || r.line[place].State == backends.Cooling:
-		return backends.ErrLost
-	case r.line[place].State == backends.Waiting:
+	case r.waits(place):
 		r.remove(place)
 		return nil
+	case ended || r.holding(id) == nil:
+		return r.gone(id)
 	}
 	r.end(place, outcome, now)
 	return nil
@@ -135,11 +136,17 @@ func (s *Store) Ask(ctx context.Context, key, id string, notice backends.Notice)
 	}
 	defer s.mu.Unlock()
 	place := r.place(id)
-	if place < 0 || notice.Kind == backends.Supersede && r.line[place].State != backends.Waiting {
+	if told, ended := r.ended[id]; ended && told == notice {
+		return nil // asked before
+	}
+	waits := r.waits(place)
+	if place < 0 || notice.Kind == backends.Supersede && !waits {
 		return backends.ErrNotFound
 	}
+	if notice.Force || waits {
+		r.ended[id] = notice
+	}
 	if notice.Force {
-		r.forbidden[id] = true
 		if r.holding(id) != nil {
 			r.end(place, backends.Outcome{Class: backends.Broken, Notice: notice}, now)
 		}

@@ -92,8 +92,20 @@ local function inTheWay()
   return {head, redis.call('HGET', KEYS[3], head)}
 end
 
+-- before is the claim in front, its own where there is none. For a slot it is one that
+-- waits, if there is any: holders may have come between.
+local function before(mine, at, rank)
+  if rank == 0 then return mine end
+  local of = redis.call('ZRANGE', KEYS[1], rank - 1, rank - 1)[1]
+  if mine.mode == 'slots' then
+    local waits = redis.call('ZREVRANGEBYLEX', KEYS[6], '(w' .. digits(at), '[w', 'LIMIT', 0, 1)[1]
+    if waits then of = select(2, waiter(waits)) end
+  end
+  return record(of)
+end
+
 local function held(mine, at, rank)
-  local front = rank == 0 and mine or record(redis.call('ZRANGE', KEYS[1], rank - 1, rank - 1)[1])
+  local front = before(mine, at, rank)
   local others = redis.call('ZLEXCOUNT', KEYS[6], '[w', '(x')
   if redis.call('ZSCORE', KEYS[1], id) then others = others - 1 end
   return {
@@ -116,6 +128,7 @@ prune(record) -- a newer one is refused, not removed
 local mine = placed(id)
 if mine and holds(mine) then
   admit()
+  if mine.mode == 'slots' then vacate(0) end -- perhaps the answer to the grant was lost, and with it whom to wake
   return granted(mine)
 end
 local cools = mine and mine.state ~= 'waiting'

@@ -21,8 +21,13 @@ local function part(of, c, place)
 end
 
 -- left is the foremost place that this script has made free, or nil. parted tells
--- whether one of those who left was in the way of shared ones.
-local left, parted = nil, false
+-- whether one of those who left was in the way of shared ones, cooling that one only
+-- ends sooner than those who wait were told.
+local left, parted, cooling = nil, false, false
+
+local function vacate(place, mode)
+  left, parted = math.min(left or place, place), parted or mode ~= 'shared'
+end
 
 local function leave(of, c)
   local place = tonumber(redis.call('ZSCORE', KEYS[1], of))
@@ -31,7 +36,7 @@ local function leave(of, c)
   redis.call('HDEL', KEYS[3], of)
   if not place or not c then return end
   redis.call('ZREM', KEYS[6], kin(c, place), part(of, c, place))
-  left, parted = math.min(left or place, place), parted or c.mode ~= 'shared'
+  vacate(place, c.mode)
 end
 
 -- mend makes the parts of the line agree, if they don't: a store that evicts has dropped
@@ -102,13 +107,14 @@ end
 
 -- turns are the IDs whose turn has come by what this script did: those who fit are the
 -- first of all who wait, so it takes no more than to look behind those who left. Of
--- those who wait for a slot it is one: that one's grant names the next.
+-- those who wait for a slot it is one: that one's grant names the next. Where a hold
+-- cools it is those whose turn would have come: they ask until when.
 local function turns()
   if not left then return {} end
   local from = '[w' .. digits(left)
   local mode, of = waiter(waiters(from, 1)[1] or '')
   local c = of and legible(of)
-  if not c or not fits(c, redis.call('ZSCORE', KEYS[1], of), redis.call('ZRANK', KEYS[1], of)) then return {} end
+  if not c or not cooling and not fits(c, redis.call('ZSCORE', KEYS[1], of), redis.call('ZRANK', KEYS[1], of)) then return {} end
   if mode ~= 'shared' then return {of} end
   return parted and together(from) or {} -- a shared one was in no other's way
 end

@@ -5,12 +5,17 @@
 
 -- release says whether the claim was a hold or a place.
 local function release(mine)
-  if not mine then return 'lost' end
+  if not mine then
+    vacate(0) -- perhaps by a release whose answer was lost, and with it whom to wake
+    return 'lost'
+  end
   local answer = (leased(mine) and mine.state ~= 'cooling') and 'released' or 'lost'
   if holds(mine) and ARGV[5] == '1' then keep(mine, ARGV[6], ARGV[7], ARGV[8], ARGV[9]) end
   if tonumber(mine.kept) > now then
     mine.state, mine.ends = 'cooling', text(now)
     put(id, mine)
+    cooling = true
+    vacate(tonumber(redis.call('ZSCORE', KEYS[1], id)), mine.mode)
   else
     leave(id, mine)
   end

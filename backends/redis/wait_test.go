@@ -140,3 +140,85 @@ func TestRoomOfTheDead(t *testing.T) {
 		t.Errorf("Wait = %v", err)
 	}
 }
+
+// wakes wants the Wait of a request that was held to end because of what is done.
+func wakes(t testing.TB, s *Store, r backends.Request, what string, do func()) {
+	t.Helper()
+	answer := held(t, s, r)
+	do()
+	if err := s.Wait(soon(t, patience), answer); err != nil {
+		t.Errorf("Wait after %s = %v", what, err)
+	}
+}
+
+// A hold of a long lease and a short MinHold that is released ends sooner than those who
+// wait for it were told.
+func TestWaiterHearsThatAHoldCools(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	s := open(t, "redis://"+server.Addr)
+	for _, mode := range []backends.Mode{backends.Exclusive, backends.Shared, backends.Slots} {
+		holder, waiter := request(string(mode)), queue(string(mode))
+		holder.TTL, holder.MinHold = time.Hour, time.Minute
+		if holder.Mode = mode; mode == backends.Slots {
+			holder.Slots, waiter.Slots, waiter.Mode = 1, 1, mode
+		}
+		lease := acquire(t, s, holder)
+		wakes(t, s, waiter, "the end of one that is "+string(mode), func() { release(t, s, lease) })
+		if answer := held(t, s, waiter); answer.RetryAfter > time.Minute {
+			t.Errorf("%s: RetryAfter = %v", mode, answer.RetryAfter)
+		}
+	}
+}
+
+// Whom to wake is told by the reply. Where that is lost, the next one tells.
+func TestWaiterHearsThoughAReplyWasLost(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	x := servers.Proxy(t, server.Addr)
+	s, direct := open(t, "redis://"+x.Addr), open(t, "redis://"+server.Addr)
+
+	lease := acquire(t, s, request("release"))
+	wakes(t, direct, queue("release"), "a release", func() {
+		again := func() error { return s.Release(t.Context(), lease.Key, lease.ID, backends.Outcome{}) }
+		loses(t, x, releaseScript, again)
+		isLost(t, again(), "the second release")
+	})
+
+	both := func(r backends.Request) backends.Request {
+		r.Mode, r.Slots = backends.Slots, 2
+		return r
+	}
+	other := request("slots")
+	lease = acquire(t, direct, other)
+	first, second := both(queue("slots")), both(queue("slots"))
+	held(t, s, first)
+	wakes(t, direct, second, "a grant", func() {
+		release(t, direct, lease)
+		again := func() error { _, err := s.Acquire(t.Context(), first); return err }
+		loses(t, x, acquireScript, again)
+		if err := again(); err != nil {
+			t.Errorf("the second acquire: %v", err)
+		}
+	})
+}
+
+// Whoever waits for a slot behind one who is dead asks when that one's place ends, though
+// a newcomer got a slot in between.
+func TestRetryAfterIsOfTheWaiterInFront(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	s := open(t, "redis://"+server.Addr)
+	slots := func() backends.Request {
+		r := queue("a")
+		r.Mode, r.Slots, r.TTL = backends.Slots, 2, time.Hour
+		return r
+	}
+	lease := acquire(t, s, request("a"))
+	held(t, s, slots())
+	release(t, s, lease)
+	acquire(t, s, slots())
+	if answer := held(t, s, slots()); answer.RetryAfter > time.Minute {
+		t.Errorf("RetryAfter = %v", answer.RetryAfter)
+	}
+}

@@ -3,6 +3,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -99,18 +100,20 @@ func (t *tx) answer(req backends.Request) (answer, error) {
 
 // claimFor is the live claim of the request's ID, nil if it has none.
 func (t *tx) claimFor(req backends.Request) (*claim, error) {
-	var ended bool
-	if err := t.row("isEnded", req.ID).Scan(&ended); err != nil {
-		return nil, err
-	}
-	if ended {
-		return nil, backends.ErrLost
+	if ended, err := t.isEnded(req.ID); ended || err != nil {
+		return nil, cmp.Or(err, backends.ErrLost)
 	}
 	mine, err := scan(t.row("mine", t.store.prefix, req.Key, req.ID))
 	if err != nil || mine == nil || mine.live(t.store.clock.boot, t.now) {
 		return mine, err
 	}
 	return nil, t.exec("remove", mine.seq)
+}
+
+// isEnded reports whether an ID was released.
+func (t *tx) isEnded(id string) (ended bool, err error) {
+	err = t.row("isEnded", id).Scan(&ended)
+	return ended, err
 }
 
 // done is the answer that the run has succeeded: the place of who waited for it goes.

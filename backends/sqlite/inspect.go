@@ -3,6 +3,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -23,6 +24,9 @@ func (s *Store) glance(ctx context.Context, req backends.Request) error {
 		mine, err := scan(t.row("mine", s.prefix, req.Key, req.ID))
 		if mine != nil || err != nil {
 			return err
+		}
+		if ended, err := t.isEnded(req.ID); ended || err != nil {
+			return cmp.Or(err, backends.ErrLost)
 		}
 		return not
 	})

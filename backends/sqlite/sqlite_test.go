@@ -93,3 +93,14 @@ func TestDeadWaitersAreNotCounted(t *testing.T) {
 		t.Errorf("%v: %+v", err, held)
 	}
 }
+
+// A taken key is refused by a read alone, which must not forget who was released.
+func TestReleasedIDIsForbiddenWhileTheKeyIsTaken(t *testing.T) {
+	s := open(t, t.TempDir()+"/a.db")
+	req := request("k")
+	s.Release(t.Context(), req.Key, req.ID, backends.Outcome{})
+	acquire(t, s, request("k"))
+	if _, err := s.Acquire(t.Context(), req); !errors.Is(err, backends.ErrLost) {
+		t.Errorf("Acquire = %v, want ErrLost", err)
+	}
+}
