@@ -67,7 +67,7 @@ A row whose cells are long isn't aligned. --watch is as in flockd-status(1); wit
 func breakSections(r *roff) {
 	exitSection("flockd-break")(r)
 	r.section("what happens")
-	r.text(`The holder's flockd hears of it, stops its command (TERM, then KILL), gives the key back and exits with 79. The key's last run says who asked and why. A holder that is frozen or cut off hears nothing, and
+	r.text(`The holder's flockd hears of it, stops its command (TERM, then KILL), gives the key back and exits with 79. The key's last run says who asked and why, until the next run ends. A holder that is frozen or cut off hears nothing, and
 its lease ends by itself.
 
 A waiter that is asked leaves the line, and exits with 75.
