@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flockd/backends"
 )
 
 var (
@@ -80,7 +82,7 @@ func (s *Store) run(ctx context.Context, sc script, key, id string, copies int, 
 			}
 			done <- o
 		}()
-		o.answer, o.error = s.trip(ctx, sc, s.to.prefix.keys(key, id), copies, append([]any{id, version}, args...))
+		o.answer, o.error = s.trip(ctx, sc, s.to.prefix.keys(key, id), copies, append([]any{id, backends.RecordVersion}, args...))
 	}()
 	select {
 	case o := <-done:
