@@ -69,10 +69,10 @@ func TestLostReplies(t *testing.T) {
 	acquire(t, direct, request("a"))
 }
 
-// mark is what only requests with that script contain: the first line of its own.
+// mark is what only requests with that script contain: the last line of its own.
 func (sc script) mark() []byte {
-	line, _, _ := strings.Cut(string(sc), "\n")
-	return []byte(line)
+	text := strings.TrimSpace(string(sc))
+	return []byte(text[strings.LastIndex(text, "\n")+1:])
 }
 
 // loses loses the reply to the script that ask runs, which must say that it doesn't
