@@ -188,14 +188,28 @@ func (c *cluster) drop(l *link) {
 	go l.close()
 }
 
+// abandon drops the connection there is, after a request to which the next must not be bound.
+func (c *cluster) abandon() {
+	c.mu.Lock()
+	l := c.link
+	c.mu.Unlock()
+	if l != nil {
+		c.drop(l)
+	}
+}
+
 // close ends the connection as one does where nothing is wrong.
 func (c *cluster) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.link != nil {
-		c.link.conn.Close()
-		c.link = nil
+	switch l := c.link; {
+	case l == nil:
+	case l.owes.Load():
+		l.close()
+	default:
+		l.conn.Close()
 	}
+	c.link = nil
 	if early := c.early; early != nil {
 		c.early = nil
 		go early.close()
@@ -228,6 +242,7 @@ func (c *cluster) call(ctx context.Context, op func(context.Context, *link) erro
 func (c *cluster) try(parent context.Context, op func(context.Context, *link) error) (err error, again bool) {
 	ctx, cancel := context.WithTimeout(parent, share(parent))
 	defer cancel()
+	began := time.Now()
 	l, err := c.connected(ctx)
 	if err != nil {
 		return err, errors.Is(err, context.DeadlineExceeded)
@@ -244,6 +259,9 @@ func (c *cluster) try(parent context.Context, op func(context.Context, *link) er
 	case errors.Is(err, context.Canceled): // and it may have hung
 		c.drop(l)
 		return err, false
+	case errors.Is(err, context.DeadlineExceeded) && len(c.endpoints) == 1 && l.heardSince(began):
+		l.owes.Store(true) // it is merely slow, and would be slower with one connection more
+		return named(l, err), true
 	case isUnavailable(err), errors.Is(err, context.DeadlineExceeded):
 		c.drop(l)
 		return named(l, err), true
