@@ -30,8 +30,9 @@
 //
 // Every request is one that may be sent again: claims and leases are named after
 // the ID. So a request that fails on one member is asked of another, and
-// a connection that kept an answer back is never used again, though it was only the
-// caller who gave up.
+// a connection that kept an answer back isn't used again, though it was only the
+// caller who gave up. It is where there is one member alone, which is merely slow: something
+// else has come from it meanwhile. A renewal is never sent where the one before had no answer.
 //
 // A member that stood still may yet do what it was asked before, for a client that has
 // given up. It comes too late where the client has reached another member since: the

@@ -21,6 +21,9 @@ func (s *Store) Renew(ctx context.Context, lease backends.Lease) (backends.Renew
 		}
 		return err
 	})
+	if err != nil && !isAnswer(err) {
+		s.cluster.abandon() // the next attempt must not hang with this one
+	}
 	return renewal, s.failed("renew", lease.Key, err)
 }
 

@@ -25,11 +25,13 @@ import (
 )
 
 // link is a connection to one member. It is used until something goes wrong with
-// it, and never repaired. Its requests end with their context, and aren't repeated.
+// it, and never repaired; that an answer is late is nothing wrong where others have come
+// meanwhile, and there is no other member. Its requests end with their context, and aren't repeated.
 type link struct {
 	endpoint string
 	conn     *grpc.ClientConn
 	wire     atomic.Pointer[wire]
+	owes     atomic.Bool // a request was given up, and its connection was not
 
 	kv      clientv3.KV
 	leases  pb.LeaseClient
@@ -135,6 +137,14 @@ func (l *link) ready(ctx context.Context) error {
 
 // usable reports whether the connection is up, as far as this end knows.
 func (l *link) usable() bool { return l.conn.GetState() == connectivity.Ready }
+
+// heardSince reports whether anything has come from the member since then.
+func (l *link) heardSince(then time.Time) bool {
+	w := l.wire.Load()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last.After(then)
+}
 
 // close ends the connection and every request on it. Requests that haven't left
 // this host never will.
