@@ -55,7 +55,8 @@ type job struct {
 	session
 	key    string
 	mode   string
-	bare   bool // without a cgroup
+	share  string // with whom it may hold: "" for nobody, "shared" or "slots=N"
+	bare   bool   // without a cgroup
 	began  int64
 	killed bool  // by us; guarded by arena.mu, with all below
 	alone  int64 // when flockd was, and nothing else of it; 0: it wasn't
@@ -149,15 +150,27 @@ func (a *arena) set(flag *bool, to bool) {
 	*flag = to
 }
 
-// key is one of those that are fought for now.
+// key is one of those that are fought for now. One of them is mixed.
 func (a *arena) key(r *rand.Rand) string {
-	return fmt.Sprintf("k%d-%d", time.Since(a.began)/generation, r.IntN(keys))
+	name := fmt.Sprintf("%d-%d", time.Since(a.began)/generation, r.IntN(keys))
+	if strings.HasSuffix(name, "-0") {
+		return mixing + name
+	}
+	return "k" + name
 }
+
+// mixing begins the names of the keys that are asked for in all modes.
+const mixing = "mixed"
+
+func mixed(key string) bool { return strings.HasPrefix(key, mixing) }
 
 // contend runs one flockd after the other until ctx ends.
 func (a *arena) contend(ctx context.Context, r *rand.Rand, bare bool) {
 	for ctx.Err() == nil {
 		j := &job{key: a.key(r), mode: draw(r, modes), bare: bare}
+		if mixed(j.key) {
+			j.share = draw(r, shares)
+		}
 		a.run(j, draw(r, a.store.ways), draw(r, works), options(r)...)
 	}
 }
@@ -166,6 +179,7 @@ func (a *arena) contend(ctx context.Context, r *rand.Rand, bare bool) {
 var (
 	works  = []string{"5ms", "20ms", "50ms", "100ms", "300ms", "1s", "3s", "6s"}
 	modes  = []string{"", "", "", "deaf", "family", "family deaf", "orphan", "daemon", "daemon deaf"}
+	shares = []string{"", "shared", "shared", "slots=2", "slots=2", "slots=3"}
 	lefts  = []string{"wait", "kill"} // who runs on without the lock is no fault, and would be taken for one
 	ttls   = []string{"1s", "1500ms", "2s", "3s", "4s"}
 	waits  = []string{"0", "500ms", "3s", "3s", "10s", "forever"}
@@ -188,7 +202,11 @@ func options(r *rand.Rand) []string {
 
 // run runs one flockd to its end.
 func (a *arena) run(j *job, way, work string, options ...string) exit {
-	args := slices.Concat([]string{"run", "--verbose", "--key", j.key}, options, []string{"--", a.probe, a.folder, work}, strings.Fields(j.mode))
+	if j.share != "" {
+		options = append(options, "--"+j.share)
+	}
+	command := append([]string{"--", a.probe, a.folder, work, trace.Share + "=" + j.share}, strings.Fields(j.mode)...)
+	args := slices.Concat([]string{"run", "--verbose", "--key", j.key}, options, command)
 	cmd := exec.Command(a.flockd, args...)
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + a.folder, "FLOCKD_CONFIG=" + filepath.Join(a.folder, "config.toml"),
