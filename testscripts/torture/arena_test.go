@@ -150,13 +150,13 @@ func (a *arena) set(flag *bool, to bool) {
 	*flag = to
 }
 
-// key is one of those that are fought for now. One of them is mixed.
-func (a *arena) key(r *rand.Rand) string {
-	name := fmt.Sprintf("%d-%d", time.Since(a.began)/generation, r.IntN(keys))
-	if strings.HasSuffix(name, "-0") {
-		return mixing + name
+// contest is one of the keys that are fought for now, and how. One of them is mixed.
+func (a *arena) contest(r *rand.Rand) (key, share string) {
+	now, n := int(time.Since(a.began)/generation), r.IntN(keys)
+	if n == 0 {
+		return fmt.Sprint(mixing, now), draw(r, shares[now%len(shares)])
 	}
-	return "k" + name
+	return fmt.Sprintf("k%d-%d", now, n), ""
 }
 
 // mixing begins the names of the keys that are asked for in all modes.
@@ -167,19 +167,23 @@ func mixed(key string) bool { return strings.HasPrefix(key, mixing) }
 // contend runs one flockd after the other until ctx ends.
 func (a *arena) contend(ctx context.Context, r *rand.Rand, bare bool) {
 	for ctx.Err() == nil {
-		j := &job{key: a.key(r), mode: draw(r, modes), bare: bare}
-		if mixed(j.key) {
-			j.share = draw(r, shares)
-		}
+		j := &job{mode: draw(r, modes), bare: bare}
+		j.key, j.share = a.contest(r)
 		a.run(j, draw(r, a.store.ways), draw(r, works), options(r)...)
 	}
+}
+
+// shares are what a mixed key is asked for, in one generation and in the next: mostly what
+// can be together.
+var shares = [][]string{
+	{"shared", "shared", "shared", "shared", "shared", "", "slots=3"},
+	{"slots=3", "slots=3", "slots=3", "slots=3", "slots=3", "", "shared", "slots=2"},
 }
 
 // What the contenders draw from. What is there more than once is drawn more often.
 var (
 	works  = []string{"5ms", "20ms", "50ms", "100ms", "300ms", "1s", "3s", "6s"}
 	modes  = []string{"", "", "", "deaf", "family", "family deaf", "orphan", "daemon", "daemon deaf"}
-	shares = []string{"", "shared", "shared", "slots=2", "slots=2", "slots=3"}
 	lefts  = []string{"wait", "kill"} // who runs on without the lock is no fault, and would be taken for one
 	ttls   = []string{"1s", "1500ms", "2s", "3s", "4s"}
 	waits  = []string{"0", "500ms", "3s", "3s", "10s", "forever"}

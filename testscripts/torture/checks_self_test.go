@@ -118,7 +118,7 @@ func TestSpans(t *testing.T) {
 	if checkSpans([]*span{two, one}) == nil {
 		t.Error("two commands at a time went unseen")
 	}
-	one.key, two.key = "mixed0-0", "mixed0-0"
+	one.key, two.key = mixing, mixing
 	if err := checkSpans([]*span{two, one}); err != nil || together([]*span{two, one}) != 1 {
 		t.Errorf("of a mixed key: %v", err)
 	}
