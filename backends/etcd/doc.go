@@ -9,7 +9,7 @@
 //	PREFIX/held/KEY/ID      the hold of a claim, with a copy of its record, made by the grant and under its lease; with slots, the slot's number in place of ID
 //	PREFIX/cool/KEY/…       keeps the key taken until the MinHold of a claim has passed, under a lease of its own; named as in line
 //	PREFIX/order/KEY/…      counts a waiter, in the order in which they came but for those who came in the same moment
-//	PREFIX/ended/KEY/ID     says that ID was released, and is forbidden
+//	PREFIX/ended/KEY/ID     says that ID is forbidden: it was released, or was removed or asked to leave the line, and by whom
 //	PREFIX/done/KEY/RUN     a run that has succeeded, under a lease as long as it is kept, or none
 //	PREFIX/runs/KEY/last    the key's last run
 //	PREFIX/runs/KEY/success the key's last run that succeeded
