@@ -166,9 +166,9 @@ func (l *life) bereft(killed int64) bool {
 }
 
 // check wants the end of most of them to have been asked for in time; whether the store
-// listened is its own affair.
+// listened is its own affair. One of a few may be missed: a guard that a busy host starves.
 func (i inheritance) check() error {
-	if 4*i.asked < 3*i.holds {
+	if missed := i.holds - i.asked; missed > max(1, i.holds/4) || missed == i.holds && missed > 0 {
 		return fmt.Errorf("of %d keys whose flockd was killed only %d were given back", i.holds, i.asked)
 	}
 	return nil
