@@ -77,9 +77,7 @@ var failLine = regexp.MustCompile(`(?m)^ +--- FAIL: TestSuiteCatches/(\S+)`)
 
 // failedTests runs the suite in a child process.
 func failedTests(t *testing.T, name string) (failed []string) {
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSuiteCatches$", "-test.timeout=60s")
-	cmd.Env = append(os.Environ(), brokenVar+"="+name, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
-	out, _ := cmd.CombinedOutput()
+	out := broken(t, "TestSuiteCatches", name)
 	for _, m := range failLine.FindAllStringSubmatch(string(out), -1) {
 		failed = append(failed, m[1])
 	}
@@ -87,4 +85,12 @@ func failedTests(t *testing.T, name string) (failed []string) {
 		t.Logf("%s:\n%s", cmp.Or(name, "?"), out)
 	}
 	return failed
+}
+
+// broken is what a test says of a fault, in a child process.
+func broken(t *testing.T, test, fault string) []byte {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.timeout=60s")
+	cmd.Env = append(os.Environ(), brokenVar+"="+fault, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+	out, _ := cmd.CombinedOutput() // how it ended is in what it says
+	return out
 }

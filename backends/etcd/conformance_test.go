@@ -8,6 +8,7 @@ import (
 	"flockd/backends"
 	"flockd/backends/backendtest"
 	"flockd/backends/backendtest/servers"
+	"flockd/backends/mem"
 )
 
 func TestConformance(t *testing.T) {
@@ -17,7 +18,7 @@ func TestConformance(t *testing.T) {
 
 func conforms(t *testing.T, version servers.Version) {
 	server := servers.Etcd(t, version)
-	backendtest.Run(t, backendtest.Harness{
+	h := backendtest.Harness{
 		Open: func(t testing.TB) backends.Backend { return open(t, "etcd://"+server.Addr) },
 		TTL:  time.Second, // what the server keeps exactly, with the elections that the harness has set
 		// The server looks every 500 ms for leases that ended, the lease of a MinHold is up
@@ -28,5 +29,7 @@ func conforms(t *testing.T, version servers.Version) {
 			s := open(t, "etcd://"+server.Addr)
 			put(t, s, s.names(key).line+backends.NewID(), fmt.Sprintf(`{"v": %d}`, backends.RecordVersion+1))
 		},
-	})
+	}
+	backendtest.Run(t, h)
+	t.Run("Compare", func(t *testing.T) { backendtest.Compare(t, h, mem.New()) })
 }

@@ -12,10 +12,12 @@ import (
 
 func TestConformance(t *testing.T) {
 	store := mem.New()
-	backendtest.Run(t, backendtest.Harness{
+	h := backendtest.Harness{
 		Open:   func(testing.TB) backends.Backend { return store },
 		TTL:    10 * time.Minute,
 		Has:    backendtest.All,
 		Bubble: synctest.Test,
-	})
+	}
+	backendtest.Run(t, h)
+	t.Run("Compare", func(t *testing.T) { backendtest.Compare(t, h, mem.New()) })
 }

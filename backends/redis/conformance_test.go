@@ -7,12 +7,13 @@ import (
 	"flockd/backends"
 	"flockd/backends/backendtest"
 	"flockd/backends/backendtest/servers"
+	"flockd/backends/mem"
 )
 
 func TestConformance(t *testing.T) {
 	server := servers.Redis(t)
 	url := "redis://" + server.Addr
-	backendtest.Run(t, backendtest.Harness{
+	h := backendtest.Harness{
 		Open: func(t testing.TB) backends.Backend { return open(t, url) },
 		TTL:  time.Second,
 		// How late a busy machine may be; the store itself counts in microseconds.
@@ -24,5 +25,7 @@ func TestConformance(t *testing.T) {
 			lease := acquire(t, s, request(key))
 			do(t, s, "HSET", s.to.prefix.part(key, "claims"), lease.ID, `{"v":3,"state":{"of":"another kind"}}`)
 		},
-	})
+	}
+	backendtest.Run(t, h)
+	t.Run("Compare", func(t *testing.T) { backendtest.Compare(t, h, mem.New()) })
 }

@@ -9,11 +9,12 @@ import (
 
 	"flockd/backends"
 	"flockd/backends/backendtest"
+	"flockd/backends/mem"
 )
 
 func TestConformance(t *testing.T) {
 	path := t.TempDir() + "/flockd.db"
-	backendtest.Run(t, backendtest.Harness{
+	h := backendtest.Harness{
 		Open: func(t testing.TB) backends.Backend { return open(t, path) },
 		TTL:  time.Second,
 		// How late a busy machine may be; the store itself counts in nanoseconds.
@@ -24,5 +25,7 @@ func TestConformance(t *testing.T) {
 			acquire(t, s, request(key))
 			script(t, path, fmt.Sprintf("UPDATE claims SET v = %d WHERE key = '%s'", backends.RecordVersion+1, key))
 		},
-	})
+	}
+	backendtest.Run(t, h)
+	t.Run("Compare", func(t *testing.T) { backendtest.Compare(t, h, mem.New()) })
 }

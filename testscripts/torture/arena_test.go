@@ -55,7 +55,8 @@ type job struct {
 	session
 	key    string
 	mode   string
-	bare   bool // without a cgroup
+	share  string // with whom it may hold: "" for nobody, "shared" or "slots=N"
+	bare   bool   // without a cgroup
 	began  int64
 	killed bool  // by us; guarded by arena.mu, with all below
 	alone  int64 // when flockd was, and nothing else of it; 0: it wasn't
@@ -149,17 +150,34 @@ func (a *arena) set(flag *bool, to bool) {
 	*flag = to
 }
 
-// key is one of those that are fought for now.
-func (a *arena) key(r *rand.Rand) string {
-	return fmt.Sprintf("k%d-%d", time.Since(a.began)/generation, r.IntN(keys))
+// contest is one of the keys that are fought for now, and how. One of them is mixed.
+func (a *arena) contest(r *rand.Rand) (key, share string) {
+	now, n := int(time.Since(a.began)/generation), r.IntN(keys)
+	if n == 0 {
+		return fmt.Sprint(mixing, now), draw(r, shares[now%len(shares)])
+	}
+	return fmt.Sprintf("k%d-%d", now, n), ""
 }
+
+// mixing begins the names of the keys that are asked for in all modes.
+const mixing = "mixed"
+
+func mixed(key string) bool { return strings.HasPrefix(key, mixing) }
 
 // contend runs one flockd after the other until ctx ends.
 func (a *arena) contend(ctx context.Context, r *rand.Rand, bare bool) {
 	for ctx.Err() == nil {
-		j := &job{key: a.key(r), mode: draw(r, modes), bare: bare}
+		j := &job{mode: draw(r, modes), bare: bare}
+		j.key, j.share = a.contest(r)
 		a.run(j, draw(r, a.store.ways), draw(r, works), options(r)...)
 	}
+}
+
+// shares are what a mixed key is asked for, in one generation and in the next: mostly what
+// can be together.
+var shares = [][]string{
+	{"shared", "shared", "shared", "shared", "shared", "", "slots=3"},
+	{"slots=3", "slots=3", "slots=3", "slots=3", "slots=3", "", "shared", "slots=2"},
 }
 
 // What the contenders draw from. What is there more than once is drawn more often.
@@ -188,7 +206,11 @@ func options(r *rand.Rand) []string {
 
 // run runs one flockd to its end.
 func (a *arena) run(j *job, way, work string, options ...string) exit {
-	args := slices.Concat([]string{"run", "--verbose", "--key", j.key}, options, []string{"--", a.probe, a.folder, work}, strings.Fields(j.mode))
+	if j.share != "" {
+		options = append(options, "--"+j.share)
+	}
+	command := append([]string{"--", a.probe, a.folder, work, trace.Share + "=" + j.share}, strings.Fields(j.mode)...)
+	args := slices.Concat([]string{"run", "--verbose", "--key", j.key}, options, command)
 	cmd := exec.Command(a.flockd, args...)
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + a.folder, "FLOCKD_CONFIG=" + filepath.Join(a.folder, "config.toml"),

@@ -118,6 +118,10 @@ func TestSpans(t *testing.T) {
 	if checkSpans([]*span{two, one}) == nil {
 		t.Error("two commands at a time went unseen")
 	}
+	one.key, two.key = mixing, mixing
+	if err := checkSpans([]*span{two, one}); err != nil || together([]*span{two, one}) != 1 {
+		t.Errorf("of a mixed key: %v", err)
+	}
 }
 
 func TestDeadlines(t *testing.T) {
@@ -172,8 +176,13 @@ func TestInheritance(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
-	if (inheritance{holds: 4, asked: 3}).check() != nil || (inheritance{holds: 4, asked: 2}).check() == nil {
-		t.Error("what was inherited isn't judged right")
+	for _, c := range []struct {
+		holds, asked int
+		ok           bool
+	}{{0, 0, true}, {1, 0, false}, {2, 0, false}, {3, 2, true}, {3, 1, false}, {4, 2, false}, {8, 6, true}, {8, 5, false}} {
+		if err := (inheritance{holds: c.holds, asked: c.asked}).check(); (err == nil) != c.ok {
+			t.Errorf("%d of %d: %v", c.asked, c.holds, err)
+		}
 	}
 }
 

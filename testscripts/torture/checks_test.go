@@ -65,7 +65,7 @@ func checkOracle(folder string) error {
 }
 
 // checkSpans wants no two commands of a key alive at a time, each later than those
-// with smaller tokens.
+// with smaller tokens. Those of mixed keys may be.
 func checkSpans(spans []*span) error {
 	spans = slices.SortedFunc(slices.Values(spans), func(a, b *span) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.token, b.token))
@@ -73,12 +73,24 @@ func checkSpans(spans []*span) error {
 	var errs []error
 	for i := range spans[min(1, len(spans)):] {
 		a, b := spans[i], spans[i+1]
-		if a.key == b.key && b.first <= a.last {
+		if a.key == b.key && b.first <= a.last && !mixed(a.key) {
 			errs = append(errs, fmt.Errorf("%q: token %d lived until %d, token %d from %d: %v too long",
 				a.key, a.token, a.last, b.token, b.first, time.Duration(a.last-b.first)))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// together counts the commands that came while another one of their key was alive.
+func together(spans []*span) (n int) {
+	for _, s := range spans {
+		if slices.ContainsFunc(spans, func(other *span) bool {
+			return other.key == s.key && other != s && other.first <= s.first && s.first <= other.last
+		}) {
+			n++
+		}
+	}
+	return n
 }
 
 // checkDeadlines wants every command dead before its lease could have passed on,
@@ -154,9 +166,9 @@ func (l *life) bereft(killed int64) bool {
 }
 
 // check wants the end of most of them to have been asked for in time; whether the store
-// listened is its own affair.
+// listened is its own affair. One of a few may be missed: a guard that a busy host starves.
 func (i inheritance) check() error {
-	if 4*i.asked < 3*i.holds {
+	if missed := i.holds - i.asked; missed > max(1, i.holds/4) || missed == i.holds && missed > 0 {
 		return fmt.Errorf("of %d keys whose flockd was killed only %d were given back", i.holds, i.asked)
 	}
 	return nil

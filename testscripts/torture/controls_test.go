@@ -5,6 +5,7 @@ package torture
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,6 +42,10 @@ end`}}, lateRenewal, "no lock can have answered so"},
 			{"runner/keeper.go", `sent := k.inFlight.sent`, `sent := k.clock()`},
 			{"runner/wait.go", `return grant{lease: lease, timing: timing, sent: sent}, err`, `return grant{lease: lease, timing: timing, sent: l.clock()}, err`},
 		}, lateReply, "longer than its lease could be proven"},
+		{"a line that lets others in, and a slot given twice", []patch{
+			{"backends/redis/line.lua", `return redis.call('ZLEXCOUNT', KEYS[6], '[' .. family(c), '(' .. kin(c, place)) == rank`, `return true`},
+			{"backends/redis/acquire.lua", `free = taken + 1`, `free = 0`},
+		}, beside, "5 of 5 pairs met"},
 		{"a token that only counts", []patch{
 			{"backends/redis/acquire.lua", `math.max(last + 1, now)`, `last + 1`},
 		}, lostCounter, "was granted after"},
@@ -136,6 +141,7 @@ type duel struct {
 	link   *servers.TCPProxy
 	far    string // the URL through link
 	bare   bool   // without a cgroup
+	share  string // how those that begin share the key
 }
 
 func newDuel(t *testing.T, flockd string) *duel {
@@ -149,7 +155,9 @@ func newDuel(t *testing.T, flockd string) *duel {
 func (d *duel) begin(way, mode, work string, options ...string) (*job, <-chan exit) {
 	d.t.Helper()
 	before, done := len(d.spans()), make(chan exit, 1)
-	go func() { done <- d.run(&job{key: "key", mode: mode, bare: d.bare}, way, work, options...) }()
+	go func() {
+		done <- d.run(&job{key: "key", mode: mode, share: d.share, bare: d.bare}, way, work, options...)
+	}()
 	eventually(d.t, "the command runs", func() bool { return len(d.spans()) > before })
 	for _, j := range d.running() {
 		if len(j.members()) > 0 && j.key == "key" {
@@ -225,6 +233,27 @@ func lostCounter(t *testing.T, flockd string) error {
 		}
 	}
 	return checkTokens(grantsOf(livesOf(d.requests())))
+}
+
+// beside has others come to a holder whom they mustn't be beside, or in its slot.
+func beside(t *testing.T, flockd string) error {
+	pairs := [][2]string{{"", "shared"}, {"", "slots=2"}, {"shared", "slots=2"}, {"slots=2", "slots=3"}, {"slots=2", "slots=2"}}
+	var met []error
+	for _, pair := range pairs {
+		d := newDuel(t, flockd)
+		d.share = pair[0]
+		holder, ended := d.begin(d.store.direct, "", "1m")
+		d.run(&job{key: "key", share: pair[1]}, d.store.direct, "0s")
+		d.killOff(holder)
+		<-ended
+		if err := checkOracle(d.folder); err != nil {
+			met = append(met, err)
+		}
+	}
+	if met == nil {
+		return nil
+	}
+	return fmt.Errorf("%d of %d pairs met: %w", len(met), len(pairs), errors.Join(met...))
 }
 
 // either has a check done with a cgroup, and without one.

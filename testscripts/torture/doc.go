@@ -3,9 +3,9 @@
 // did is then held to what an exclusive lock would have done, in three ways that don't
 // depend on each other:
 //
-//   - The command takes a lock of the kernel that only one can have (flock). No clock
-//     is needed to see that it fails. Some commands leave a daemon, with the lock in its
-//     hands.
+//   - The command takes locks of the kernel that nobody can have whom it mustn't be beside
+//     (package oracle). No clock is needed to see that it fails. Some commands leave a
+//     daemon, with the locks in its hands.
 //   - The command stamps the time all the while it lives, in every process of it. No
 //     two commands of a key may overlap, and none may live on when its lease, counted
 //     from the sending of the last request that the store acknowledged, can't be proven
@@ -13,6 +13,9 @@
 //   - A tracer, built into flockd by go build -overlay, writes down each request to the
 //     store before it is sent, and each answer. porcupine looks for an order of all of them
 //     in which an exclusive lock would have answered so; see model_test.go.
+//
+// One key at a time is asked for in all modes, shared and slots too; of the three only
+// the kernel's locks judge that.
 //
 // Nobody may ask for the end of a hold while a process of its command lives. Keys whose
 // flockd was killed must be given back by its guard, as far as the store can be reached.

@@ -109,6 +109,11 @@ func (h *history) of(pid int, since int64) (asked []*request) {
 	return asked
 }
 
+// exclusive leaves out what was asked for keys that are mixed.
+func exclusive(requests []*request) []*request {
+	return slices.DeleteFunc(slices.Clone(requests), func(r *request) bool { return mixed(r.Key) })
+}
+
 // all is what everybody has asked so far.
 func (h *history) all() []*request {
 	h.mu.Lock()

@@ -70,7 +70,8 @@ func (e exit) check(s *span) error {
 }
 
 // takeovers are the times from the end of a lease that wasn't given back, or from
-// when somebody first asked after it, to the next grant; handOvers counts the others.
+// when somebody first asked after it, to the next grant; handOvers counts the others. Holds
+// of mixed keys don't follow each other.
 func takeovers(lives map[string]*life) (handOvers int, times []time.Duration) {
 	grants := slices.SortedFunc(slices.Values(grantsOf(lives)), func(a, b *grant) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.token, b.token))
@@ -78,7 +79,7 @@ func takeovers(lives map[string]*life) (handOvers int, times []time.Duration) {
 	for i := range grants[min(1, len(grants)):] {
 		a, b := grants[i], grants[i+1]
 		switch {
-		case a.key != b.key:
+		case a.key != b.key, mixed(a.key):
 		case a.released:
 			handOvers++
 		default:
@@ -90,7 +91,7 @@ func takeovers(lives map[string]*life) (handOvers int, times []time.Duration) {
 
 // lacks is what a storm hasn't shown yet: each fault once, and of what the checks are
 // about some.
-func (a *arena) lacks(lives map[string]*life, heirs inheritance) (lacks []string) {
+func (a *arena) lacks(lives map[string]*life, spans []*span, heirs inheritance) (lacks []string) {
 	least := func(what string, n, want int) {
 		if n < want {
 			lacks = append(lacks, fmt.Sprintf("%d %s", n, what))
@@ -100,6 +101,7 @@ func (a *arena) lacks(lives map[string]*life, heirs inheritance) (lacks []string
 	least("grants", len(grantsOf(lives)), 20)
 	least("hand-overs", handOvers, 10)
 	least("takeovers", len(times), 2)
+	least("holders beside others", together(spans), 1)
 	least("losses", a.codes()[lost], 1)
 	least("keys to inherit", heirs.holds, 2)
 	least("commands without a cgroup", a.contained()["marks"], 5)
@@ -149,10 +151,10 @@ func (a *arena) contained() map[string]int {
 }
 
 // summary is one line.
-func (a *arena) summary(lives map[string]*life, heirs inheritance, ops int, closest time.Duration) string {
+func (a *arena) summary(lives map[string]*life, spans []*span, heirs inheritance, ops int, closest time.Duration) string {
 	handOvers, times := takeovers(lives)
-	return fmt.Sprintf("%s: seed %d, %d starts, %d grants, %d losses, %d hand-overs, %d takeovers (%v at most after the lease), %d keys whose flockd was killed, of which %d were given back in time and %d taken (%v after the kill at the median), commands: %s; faults: %s; exits: %s; closest to a deadline %v; %d operations checked",
-		a.t.Name(), a.seed, len(a.ends()), len(grantsOf(lives)), a.codes()[lost], handOvers, len(times),
+	return fmt.Sprintf("%s: seed %d, %d starts, %d grants, %d losses, %d hand-overs, %d holders beside others, %d takeovers (%v at most after the lease), %d keys whose flockd was killed, of which %d were given back in time and %d taken (%v after the kill at the median), commands: %s; faults: %s; exits: %s; closest to a deadline %v; %d operations checked",
+		a.t.Name(), a.seed, len(a.ends()), len(grantsOf(lives)), a.codes()[lost], handOvers, together(spans), len(times),
 		slices.Max(append(times, 0)).Round(time.Millisecond),
 		heirs.holds, heirs.asked, len(heirs.given), median(heirs.given).Round(time.Millisecond), list(a.contained()), list(a.counts()), list(a.codes()), closest.Round(time.Millisecond), ops)
 }

@@ -56,7 +56,7 @@ func torture(t *testing.T, s *store, d time.Duration) {
 func (a *arena) last(ctx context.Context, d time.Duration) {
 	end := time.Now().Add(3 * d)
 	for lasts(ctx, d); ctx.Err() == nil && time.Now().Before(end); lasts(ctx, time.Second) {
-		if lives, _, heirs, _ := a.seen(); len(a.lacks(lives, heirs)) == 0 {
+		if lives, spans, heirs, _ := a.seen(); len(a.lacks(lives, spans, heirs)) == 0 {
 			return
 		}
 	}
@@ -205,7 +205,7 @@ func (a *arena) left() map[int]string {
 // check judges all that was seen.
 func (a *arena) check() {
 	lives, spans, heirs, err := a.seen()
-	ops := operations(a.history.all())
+	ops := operations(exclusive(a.history.all()))
 	closest, err2 := checkDeadlines(spans, lives)
 	errs := []error{
 		err, err2, checkTokens(grantsOf(lives)), checkReleases(spans, lives), heirs.check(), a.checkExits(lives, spans), a.checkGone(),
@@ -218,10 +218,10 @@ func (a *arena) check() {
 			a.t.Error(err)
 		}
 	}
-	if lacks := a.lacks(lives, heirs); len(lacks) > 0 {
+	if lacks := a.lacks(lives, spans, heirs); len(lacks) > 0 {
 		a.t.Errorf("too few to show anything: %s", strings.Join(lacks, ", "))
 	}
-	a.t.Log(a.summary(lives, heirs, len(ops), closest))
+	a.t.Log(a.summary(lives, spans, heirs, len(ops), closest))
 	if a.t.Failed() {
 		a.keep()
 	}

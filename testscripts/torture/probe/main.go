@@ -1,8 +1,8 @@
 //go:build linux
 
 // Probe is the command that flockd runs in the torture tests: probe FOLDER WORK [MODE...].
-// It takes a lock of the kernel that nobody else may hold, works for WORK, and stamps
-// the time all the while. Modes:
+// It takes locks of the kernel that nobody whom it mustn't be beside can have, works for
+// WORK, and stamps the time all the while. Modes, and settings NAME=VALUE of its environment:
 //
 //	deaf    ignores TERM
 //	family  leaves the work to a child, and waits for it; TERM ends the parent at once, unless it is deaf too
@@ -23,6 +23,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"flockd/testscripts/oracle"
 	"flockd/testscripts/torture/trace"
 )
 
@@ -64,17 +65,16 @@ func main() {
 	oracle.Close()
 }
 
-// lock takes the lock of the key that the kernel grants to one at a time. It is
-// held as long as this process or a child of it has the file open. If it is taken
-// there are two holders, whatever any clock says.
+// lock takes the key's locks of the kernel. They are held as long as this process or a
+// child of it has the file open. If one is taken there are two holders that mustn't be
+// beside each other, whatever any clock says.
 func lock(folder string) *os.File {
-	f, err := os.OpenFile(filepath.Join(folder, "oracle."+os.Getenv("FLOCKD_KEY")), os.O_RDWR|os.O_CREATE, 0o600)
-	check(err)
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	f, err := oracle.Take(filepath.Join(folder, "oracle."+os.Getenv("FLOCKD_KEY")), os.Getenv(trace.Share), os.Getenv("FLOCKD_SLOT"))
+	if err != nil {
 		violations, err2 := os.OpenFile(filepath.Join(folder, "violations"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 		check(err2)
 		before, _ := os.ReadFile(f.Name())
-		fmt.Fprintf(violations, "%d %q token %s: %v: held under %s\n", trace.Now(), os.Getenv("FLOCKD_KEY"), os.Getenv("FLOCKD_TOKEN"), err, before)
+		fmt.Fprintf(violations, "%d %q token %s: %v: the last that came has %s\n", trace.Now(), os.Getenv("FLOCKD_KEY"), os.Getenv("FLOCKD_TOKEN"), err, before)
 		os.Exit(3)
 	}
 	check(f.Truncate(0))

@@ -25,6 +25,9 @@ const Variable = "FLOCKD_TORTURE_TRACE"
 // Session is what a probe that leaves its session keeps the number of that in.
 const Session = "FLOCKD_TORTURE_SESSION"
 
+// Share is what a probe knows from whom it may be beside: see package oracle.
+const Share = "FLOCKD_TORTURE_SHARE"
+
 // Op is a request to the store.
 type Op string
 
