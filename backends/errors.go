@@ -93,3 +93,13 @@ func (e *URLError) Error() string { return e.text }
 
 // BadURL is a *URLError with a formatted message.
 func BadURL(format string, args ...any) error { return &URLError{fmt.Sprintf(format, args...)} }
+
+// UnusedError says that nobody has used a store yet. errors.Is(err, ErrNotFound) is true.
+type UnusedError struct {
+	Address string // the store's URL, in a form that holds in any folder, without secrets
+	Why     string // what isn't there: "no such file"
+}
+
+func (e *UnusedError) Error() string { return e.Address + ": " + e.Why }
+
+func (e *UnusedError) Is(target error) bool { return target == ErrNotFound }

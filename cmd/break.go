@@ -49,7 +49,7 @@ func (a *app) newBreak() *cobra.Command {
 	addFlag(set, groupLock, "reason", "", q.reason, "why; shown to whoever is asked, and recorded with the run. Needed")
 	addFlag(set, groupLock, "id", "", q.id, "ask this holder or waiter; as much of its ID as tells it from others will do")
 	addSwitch(set, groupLock, "all", "", q.all, "ask all holders, where there are several")
-	addSwitch(set, groupLock, "force", "", q.force, "free the key now, without asking")
+	addSwitch(set, groupLock, "force", "", q.force, "free the key now, without asking; there is nothing to --wait for then")
 	addSwitch(set, groupLock, "yes", "y", q.yes, "don't ask back; needed where there is no terminal")
 	addFlag(set, groupWaiting, "wait", "w", q.wait, "wait this long until whoever was asked is gone")
 	q.register(set, "say only what has gone wrong")
@@ -118,6 +118,9 @@ func (q *breakQuery) check() error {
 		return usage("", "--id is empty: a variable that is missing here?")
 	case q.id.given() && q.all.of:
 		return usage("", "--id and --all contradict each other")
+	case q.force.of && q.wait.of > 0:
+		return usage("leave out one of them",
+			"--force and --wait %s contradict each other: by force the key is free at once, and nobody can tell when its command has ended", q.wait.text)
 	}
 	return nil
 }
@@ -149,6 +152,8 @@ func (q *breakQuery) asked(key string, c backends.Claim, again bool, err error) 
 		return slog.LevelInfo, who + " has gone by itself"
 	case q.force.of && c.State == backends.Holding:
 		return slog.LevelWarn, "took " + key + " from " + who + ": its command may still run, and another one beside it, until it is told, " + q.told(c)
+	case q.force.of && c.State == backends.Cooling:
+		return slog.LevelInfo, key + ", which was cooling after " + who + ", is free"
 	case q.force.of:
 		return slog.LevelInfo, "took " + who + " out of the line of " + key
 	case c.State == backends.Waiting:
@@ -188,9 +193,18 @@ func (q *breakQuery) await(ctx context.Context, key string, claims []backends.Cl
 			q.print.say(slog.LevelInfo, "whoever was asked is gone", slog.String("key", key))
 			return nil
 		case !time.Now().Before(end):
-			return &failure{runner.Skipped, fmt.Errorf("%s has not gone within %s", namedOwner(left[0].Owner), short(q.wait.of)), ""}
+			return q.notGone(left[0])
 		}
 	}
+}
+
+// notGone says that a claim is still there, and what is to be expected.
+func (q *breakQuery) notGone(c backends.Claim) error {
+	text, hint := "is still asked to stop, which it is told ", "--force frees the key without waiting for its holder, and two may run"
+	if c.State == backends.Waiting {
+		text, hint = "is still asked to leave the line, which it is told ", "--force takes it out of the line"
+	}
+	return &failure{runner.Skipped, fmt.Errorf("%s has not gone within %s; it %s%s", namedOwner(c.Owner), short(q.wait.of), text, q.told(c)), hint}
 }
 
 // still are those of the claims that hold or wait.

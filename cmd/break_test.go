@@ -24,7 +24,10 @@ func TestBreakAsks(t *testing.T) {
 		t.Errorf("-q: %+v", o)
 	}
 	o = queryStore(t, store, "break", "k", "--reason", "hangs", "--yes", "-q", "--wait", "50ms")
-	wantAnswer(t, o, 75, "root@web2 (pid 4711, report.sh) has not gone within 50ms")
+	if want := "flockd: root@web2 (pid 4711, report.sh) has not gone within 50ms; it is still asked to stop, which it is told at once\n" +
+		"flockd: hint: --force frees the key without waiting for its holder, and two may run\n"; o.code != 75 || o.stderr != want {
+		t.Errorf("--wait: %+v", o)
+	}
 	go store.Release(t.Context(), "k", lease.ID, backends.Outcome{})
 	o = queryStore(t, store, "break", "k", "--id", lease.ID, "--reason", "hangs", "--yes", "-q", "--wait", "1m")
 	if o.code != 0 && o.code != 1 { // 1: it was gone before we asked
@@ -45,7 +48,7 @@ func TestBreakNeedsAWord(t *testing.T) {
 func TestBreakByForce(t *testing.T) {
 	store := mem.New()
 	lease := take(t, store, nil)
-	o := queryStore(t, store, "break", "k", "--reason", "burnt", "--yes", "--force", "--wait", "1m", "-q")
+	o := queryStore(t, store, "break", "k", "--reason", "burnt", "--yes", "--force", "-q")
 	wantAnswer(t, o, 0, "took k from root@web2 (pid 4711, report.sh): its command may still run, and another one beside it")
 	status, err := store.Inspect(t.Context(), "k")
 	if err != nil || len(status.Line) > 0 || status.Last == nil || status.Last.Class != backends.Broken || status.Last.Notice.Reason != "burnt" {
@@ -89,7 +92,7 @@ func TestBreakOfNobody(t *testing.T) {
 	wantAnswer(t, queryStore(t, store, "break", "k", "--reason", "r", "--yes"), 1, "k is cooling for another 59m")
 	wantAnswer(t, queryStore(t, store, "break", "k", "--reason", "r", "--yes", "--id", lease.ID), 1, "--force frees it now")
 	wantAnswer(t, queryStore(t, store, "break", "k", "--reason", "r", "--yes", "--id", "x"), 1, "nobody in the line of k has an ID that begins with x")
-	wantAnswer(t, queryStore(t, store, "break", "k", "--reason", "r", "--yes", "--force"), 0, "took root@web2 (pid 4711, report.sh) out of the line of k")
+	wantAnswer(t, queryStore(t, store, "break", "k", "--reason", "r", "--yes", "--force"), 0, "flockd: k, which was cooling after root@web2 (pid 4711, report.sh), is free\n")
 	wantAnswer(t, queryStore(t, store, "status", "-q", "k"), 0, "")
 	next := statusStore{statuses: statuses()}
 	wantAnswer(t, queryStore(t, next, "break", "next", "--reason", "r", "--yes"), 1, "nobody holds next; 1 waiting")

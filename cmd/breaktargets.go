@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -93,17 +94,26 @@ func (q *breakQuery) confirm(status backends.Status, claims []backends.Claim) er
 	for _, c := range claims {
 		fmt.Fprintf(q.Stderr, "flockd: %s\n", q.print.clean(claimText(status, c)))
 	}
-	question := "ask to stop?"
-	if q.force.of {
-		question = "free the key now? Until its holder hears of it two commands may run."
-	}
-	fmt.Fprintf(q.Stderr, "flockd: %s [y/N] ", question)
+	fmt.Fprintf(q.Stderr, "flockd: %s [y/N] ", q.question(claims))
 	answer, _ := bufio.NewReader(q.Stdin).ReadString('\n')
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil
 	}
 	return q.nothing(status.Key, "nothing was done")
+}
+
+func (q *breakQuery) question(claims []backends.Claim) string {
+	holds := slices.ContainsFunc(claims, func(c backends.Claim) bool { return c.State == backends.Holding })
+	switch {
+	case !q.force.of:
+		return "ask to stop?"
+	case holds:
+		return "free the key now? Until its holder hears of it two commands may run."
+	case claims[0].State == backends.Waiting:
+		return "take it out of the line?"
+	}
+	return "free the key now?"
 }
 
 // claimText says whose claim it is and since when.

@@ -14,11 +14,17 @@ const day = 24 * time.Hour
 // name nine times one that was given.
 const longest = 30 * 365 * day
 
-var errDuration = errors.New("not a duration such as 90s, 1h30m or 1d12h")
+var (
+	errDuration = errors.New("not a duration such as 90s, 1h30m or 1d12h")
+	errEmpty    = errors.New("it is empty: a variable that is missing here?")
+)
 
 // parseDuration reads Go's durations, "d" for days in front of them, and bare
 // numbers as seconds. It may be negative.
 func parseDuration(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, errEmpty
+	}
 	if isNumber(text) {
 		text += "s"
 	}

@@ -7,7 +7,7 @@ var exitTables = map[string][][2]string{
 		{"0", "it was shown; with -q, KEY is free; with --max-age, young enough"},
 		{"1", "with -q: KEY is held or cooling, or somebody is in line"},
 		{"2", "with --max-age: the last success is older"},
-		{"3", "with --max-age: no success is known"},
+		{"3", "with --max-age: no success is known, or the store could not be reached or refused"},
 		unavailableExit, usageExit, faultExit,
 	},
 	"flockd-list": {{"0", "they were listed, be it none"}, unavailableExit, usageExit, faultExit},

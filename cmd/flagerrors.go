@@ -20,11 +20,27 @@ func checkValues(set *pflag.FlagSet, line []string) (err error) {
 		case ok && v.twice() != "":
 			err = usage("", "%s %s", flagName(flag), v.twice())
 		case tookFlag(set, flag.Value.String()) && !slices.Contains(line, "--"+flag.Name+"="+flag.Value.String()):
-			err = usage("--"+flag.Name+"="+flag.Value.String()+" if that is meant",
-				"%s needs a value, and %s looks like a flag: a variable that is missing here?", flagName(flag), shortened(flag.Value.String()))
+			err = looksLikeFlag(flag, flag.Value.String(), "--"+flag.Name+"="+flag.Value.String()+" if that is meant")
+		case oneDash(flag, flag.Value.String()) && slices.Contains(line, "-"+flag.Name):
+			err = readAs(flag)
 		}
 	})
 	return err
+}
+
+func looksLikeFlag(flag *pflag.Flag, value, hint string) error {
+	return usage(hint, "%s needs a value, and %s looks like a flag: a variable that is missing here?", flagName(flag), shortened(value))
+}
+
+// oneDash reports whether a value is what is left of a long flag with one dash: -wait 5
+// is read as -w ait.
+func oneDash(flag *pflag.Flag, value string) bool {
+	return flag.Shorthand != "" && flag.Shorthand+value == flag.Name
+}
+
+func readAs(flag *pflag.Flag) error {
+	rest := strings.TrimPrefix(flag.Name, flag.Shorthand)
+	return usage("did you mean --"+flag.Name+"?", "-%s is read as -%s %s", flag.Name, flag.Shorthand, rest)
 }
 
 // tookFlag reports whether a value is what comes behind a value that is missing: one
@@ -52,13 +68,16 @@ func flagError(cmd *cobra.Command, err error) error {
 		syntax  *pflag.InvalidSyntaxError
 	)
 	see := "see " + cmd.CommandPath() + " --help"
+	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
+		return noCommand(cmd, args) // whose flags the others are
+	}
 	switch {
 	case errors.As(err, &unknown):
 		return unknownFlag(cmd, unknown, see)
 	case errors.As(err, &missing):
 		return usage(see, "%s needs a value", flagName(missing.GetFlag()))
 	case errors.As(err, &invalid):
-		return invalidFlag(invalid)
+		return invalidFlag(cmd.Flags(), invalid)
 	case errors.As(err, &syntax):
 		return usage(see, "a flag is badly written")
 	}
@@ -73,15 +92,22 @@ func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError, see string) error
 	if !cmd.HasParent() { // the flags of a run come after it
 		see = "flockd run --key KEY [flags] -- COMMAND [ARG...]"
 	}
-	if err.GetSpecifiedShortnames() != "" {
+	if short := err.GetSpecifiedShortnames(); short != "" {
+		if cmd.Flags().Lookup(short) != nil {
+			see = "did you mean --" + short + "?"
+		}
 		return usage(see, "there is no flag -%s", name)
 	}
 	return usage(see, "there is no flag --%s", name)
 }
 
-func invalidFlag(err *pflag.InvalidValueError) error {
+func invalidFlag(set *pflag.FlagSet, err *pflag.InvalidValueError) error {
 	flag, cause := err.GetFlag(), errors.Unwrap(err)
-	switch {
+	switch value := err.GetValue(); {
+	case oneDash(flag, value):
+		return readAs(flag)
+	case tookFlag(set, value):
+		return looksLikeFlag(flag, value, "")
 	case flag.Name == "backend":
 		return badBackend("--backend", cause)
 	case flag.Name == "key":

@@ -80,9 +80,9 @@ func (q *listQuery) noKey(prefix string) string {
 		text += " that begins with " + shortened(prefix)
 	}
 	if q.held.of {
-		return text + " is held in " + q.address()
+		return text + " is held in " + q.place()
 	}
-	return text + " has been used in " + q.address()
+	return text + " has been used in " + q.place()
 }
 
 // write writes the list as it comes, and counts.

@@ -13,8 +13,9 @@ func (a *app) newMan() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man [PAGE]",
 		Short: "Print a page of the manual",
-		Long: "Print a page of the manual, by default flockd(1), for man to show:\n\n" +
-			"  flockd man flockd-run | man -l -",
+		Long: "Print a page of the manual, by default flockd(1), for man to show. A command's name\n" +
+			"is enough:\n\n" +
+			"  flockd man run | man -l -",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usage("", "expected one page")
@@ -32,9 +33,9 @@ func (a *app) newMan() *cobra.Command {
 			if len(args) > 0 {
 				page = args[0]
 			}
-			for _, section := range []string{"", ".1", ".5"} {
-				if _, err := fs.Stat(a.files, "man/"+page+section); err == nil && section+path.Ext(page) != "" {
-					return a.printFile("man/" + page + section)
+			for _, name := range []string{page, page + ".1", page + ".5", "flockd-" + page + ".1"} {
+				if _, err := fs.Stat(a.files, "man/"+name); err == nil && path.Ext(name) != "" {
+					return a.printFile("man/" + name)
 				}
 			}
 			return usage("the pages are "+strings.Join(a.pages(), ", "), "there is no page %s", shortened(page))

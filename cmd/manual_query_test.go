@@ -15,14 +15,17 @@ An ID may be shortened for flockd break --id.
 
 With --watch and without a terminal, the whole is printed again when something has happened; a renewal is nothing
 of this kind. After each look flockd pauses for a second, and nine times as long as the look took, which bounds the load on a store with many keys. A store that
-gives no answer for a while is named, and asked again. A signal ends it: Ctrl-C with 130.
+gives no answer for a while is named, and asked again. A signal ends it: Ctrl-C with 130. So does, within
+about a second, that nobody reads its output any more.
 
 Nothing of this makes a store: of an SQLite file that isn't there no key has been used. Who may only read such a file, and what
 SQLite keeps beside it (the same name with -wal and -shm), can use all but flockd break and flockd once forget. A store that gives no answer is
 asked again for 5 seconds.`
 
 const statusAge = `--max-age is for Nagios and its like, whose exit codes and words it uses. The age counts from the end of the last
-success, by the store's clock. An unavailable store is exit code 69, which Nagios takes for an unknown state.`
+success, by the store's clock. A store that can't be reached or refuses is UNKNOWN
+and 3 too, on standard output. The line names the store, and says how the last run ended where that is not the last success: OK may hide a failure since. Wrong flags
+or a wrong configuration are 64 all the same.`
 
 const keyJSON = `Each field is always there, and null where it means nothing or the store can't tell. Times are RFC 3339 in UTC. Control characters are dropped from what others wrote.
 Fields may be added.
@@ -64,12 +67,13 @@ A row whose cells are long isn't aligned. --watch is as in flockd-status(1); wit
 func breakSections(r *roff) {
 	exitSection("flockd-break")(r)
 	r.section("what happens")
-	r.text(`The holder's flockd hears of it, stops its command (TERM, then KILL), gives the key back and exits with 79. The key's last run says who asked and why. A holder that is frozen or cut off hears nothing, and
+	r.text(`The holder's flockd hears of it, stops its command (TERM, then KILL), gives the key back and exits with 79. The key's last run says who asked and why, until the next run ends. A holder that is frozen or cut off hears nothing, and
 its lease ends by itself.
 
 A waiter that is asked leaves the line, and exits with 75.
 
 With --force the claim is gone at once, and the run is recorded as broken. Its holder is told as of a loss of the lease, with its next renewal, or at once where the store can; its fencing token is smaller than those of later runs. A key that is cooling after --min-hold is freed too.
+--force doesn't go with --wait: the key is free at once, and nobody can tell when the command has ended.
 
 Where several hold the key, shared or in slots, --id names one, and --all takes them all. --wait doesn't wait for a --min-hold.`)
 }

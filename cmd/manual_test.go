@@ -101,7 +101,8 @@ starved by shared ones that come later, and whoever wants the key in another way
 A run whose key is held by a run that encloses it, and which would have to wait for that, is an error with exit code 64, also where others stand between.
 
 --max-waiters counts those in front alone: of several that come at once the first ones stay. --supersede asks all who wait in front to leave; a
-run that leaves so, or because an operator wants it to, exits with 75 and says who it was.`
+run that leaves so, or because an operator wants it to, exits with 75 and says who it was. So does one whose wait ran out: the result file tells them
+apart by the "kind" of its "notice", supersede or break; a wait that ran out has no "notice".`
 
 const runOnce = `With --once and --once-per a success is recorded under the run's ID, in the same step that proves that the hold still stands; the record is of KEY alone.
 A failure isn't recorded, nor is a success of a run whose flockd was killed before it could be: the next one runs again. So the command
@@ -110,9 +111,11 @@ renewals, or until a signal comes; then flockd says "unrecorded" and exits with 
 
 The ID is the period in which the key is granted, by the store's clock: 2026-11-29T22:15:00Z for a part of a day, aligned to midnight UTC; 2026-11-29, 2026-W48
 or 2026-11 in the time zone for a day, a week from Monday and a month. Where a store shows no clock (etcd), this host's picks the period. All who use
-KEY must agree on the period and the zone. --once-lead makes a run that starts up to so much early count for the period that is about to begin.
+KEY must agree on the period and the zone, which the ID doesn't carry. A run that waits and is granted the key in the next period runs for that one, whose
+own start then finds it done: keep the start, plus --wait, inside the period. --once-lead makes a run that starts up to so much early count for the period that is about to begin.
 
-With --wait, a run that waits while another one of the same ID succeeds is done at once, without running, even if the key isn't free yet.`
+With --wait, a run that waits while another one of the same ID succeeds is done at once, without running, even if the key isn't free yet. Without --wait it is
+skipped: with -E 0 that is exit code 0 while the other still runs.`
 
 const runProcesses = `The command is stopped as a whole: its process group, its descendants, and those of them that
 left the group or lost their parent. That happens when its lease can't be proven any more, after --max-runtime, and

@@ -110,7 +110,7 @@ func (q *query) listRuns(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if len(entries) == 0 {
-		q.print.say(slog.LevelInfo, "no run of "+key+" is recorded in "+q.address(), slog.String("key", key))
+		q.print.say(slog.LevelInfo, "no run of "+key+" is recorded in "+q.place(), slog.String("key", key))
 		return nil
 	}
 	text, err := q.runsText(key, entries)
@@ -163,7 +163,7 @@ func (q *query) forgetRun(cmd *cobra.Command, args []string) error {
 	switch {
 	case again && errors.Is(err, backends.ErrNotFound): // by the attempt before
 	case isNotThere(err):
-		return q.nothing(key, fmt.Sprintf("no run %q of %s is recorded", run, key))
+		return q.nothing(key, fmt.Sprintf("no run %q of %s is recorded in %s; flockd once list shows those that are", run, key, q.place()))
 	case err != nil:
 		return err
 	}

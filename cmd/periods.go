@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	_ "time/tzdata" // 0.4 MB, for hosts and containers that have no zones; those of a host win
+	"unicode"
 
 	"flockd/backends"
 )
@@ -13,7 +15,7 @@ import (
 // parseRun checks the ID of a run.
 func parseRun(text string) (string, error) {
 	if text == "" {
-		return "", errors.New("it is empty: a variable that is missing here?")
+		return "", errEmpty
 	}
 	return text, backends.CheckRun(text)
 }
@@ -29,8 +31,10 @@ func parsePeriod(text string) (backends.Period, error) {
 	}
 	d, err := parseDuration(text)
 	switch {
-	case err != nil:
+	case errors.Is(err, errDuration):
 		return backends.Period{}, fmt.Errorf("%w, nor hour, day, week or month", err)
+	case err != nil:
+		return backends.Period{}, err
 	case d == day:
 		return backends.Period{Unit: backends.Day}, nil
 	case d > day:
@@ -78,13 +82,30 @@ var localNames = []string{"Local", "localtime", "posixrules"}
 func parseZone(text string) (*time.Location, error) {
 	switch {
 	case text == "":
-		return nil, errors.New("it is empty: a variable that is missing here?")
+		return nil, errEmpty
 	case slices.Contains(localNames, text):
 		return nil, errors.New("hosts may differ in it, and all must agree: Europe/Berlin, for example, or UTC")
 	}
 	zone, err := time.LoadLocation(text)
-	if err != nil {
-		return nil, errors.New("no time zone such as Europe/Berlin or UTC")
+	if err == nil {
+		return zone, nil
 	}
-	return zone, nil
+	for _, name := range []string{strings.ToUpper(text), capitals(text)} {
+		if _, err := time.LoadLocation(name); err == nil && !slices.Contains(localNames, name) {
+			return nil, fmt.Errorf("no time zone: did you mean %s?", name)
+		}
+	}
+	return nil, errors.New("no time zone such as Europe/Berlin or UTC")
+}
+
+// capitals is text with a capital at the start of each word, as zones are named.
+func capitals(text string) string {
+	start := true
+	return strings.Map(func(r rune) rune {
+		defer func() { start = !unicode.IsLetter(r) }()
+		if start {
+			return unicode.ToUpper(r)
+		}
+		return unicode.ToLower(r)
+	}, text)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -30,8 +31,9 @@ type query struct {
 	quiet    *value[bool] // not the setting, which is about runs
 	json     *value[bool]
 
-	url   *backends.URL
-	store *opening
+	url    *backends.URL
+	store  *opening
+	unused *backends.UnusedError // nil: somebody has used the store, or it doesn't say
 }
 
 func (a *app) newQuery() *query {
@@ -115,6 +117,8 @@ func ask[T any](ctx context.Context, q *query, do func(context.Context, backends
 		select {
 		case <-limit.C:
 			return answer, q.explained(err)
+		case <-ctx.Done():
+			return answer, q.explained(err)
 		case <-time.After(pause):
 		}
 	}
@@ -158,6 +162,8 @@ func askOnce[T any](ctx context.Context, q *query, do func(context.Context, back
 
 func (q *query) opened(ctx context.Context) (backends.Backend, error) {
 	b, err := q.store.open(ctx)
+	q.unused = nil
+	errors.As(err, &q.unused)
 	if errors.Is(err, backends.ErrNotFound) {
 		return nil, errUnused
 	}
@@ -225,7 +231,7 @@ func (q *query) each(ctx context.Context, prefix string, do func(backends.Status
 			return err
 		case errors.Is(err, errUnused):
 			return nil
-		case came || isFinal(err) || time.Since(began) > queryPatience:
+		case came || isFinal(err) || ctx.Err() != nil || time.Since(began) > queryPatience:
 			return q.explained(err)
 		}
 		time.Sleep(pause)
@@ -262,4 +268,20 @@ func (q *query) from() string {
 }
 
 // address is the store's, without secrets.
-func (q *query) address() string { return address(q.store, q.url) }
+func (q *query) address() string {
+	if q.unused != nil {
+		return q.unused.Address
+	}
+	return address(q.store, q.url)
+}
+
+// place is the address, and for people that there is nothing yet.
+func (q *query) place(more ...string) string {
+	if q.unused != nil {
+		more = append(more, q.unused.Why)
+	}
+	if len(more) == 0 {
+		return q.address()
+	}
+	return q.address() + " (" + strings.Join(more, "; ") + ")"
+}

@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"os"
 	"strings"
@@ -129,6 +128,7 @@ func TestQueriesRefuse(t *testing.T) {
 		{"break k --reason r --id a --all", "--id and --all contradict"},
 		{"break k --reason r --id=", "--id is empty"},
 		{"break k --reason r --wait -1s", "negative"},
+		{"break k --reason r --force --wait 2m", "--force and --wait 2m contradict each other: by force the key is free at once"},
 		{"once", "no command is given"},
 		{"once lits", "did you mean flockd once list?"},
 		{"once list", "no KEY is given"},
@@ -147,22 +147,23 @@ func TestQueriesRefuse(t *testing.T) {
 
 func TestUnusedStore(t *testing.T) {
 	find := func(context.Context, *backends.URL) (backends.Backend, error) {
-		return nil, fmt.Errorf("a.db: %w", backends.ErrNotFound)
+		return nil, &backends.UnusedError{Address: "sqlite:///a.db", Why: "no such file"}
 	}
 	for _, c := range []struct {
 		args, stdout, stderr string
 		code                 int
 	}{
-		{"status", "no key has been used here", "", 0},
-		{"status k", "free", "", 0},
+		{"status", "store          sqlite:///a.db (no such file)\nnamed by       FLOCKD_BACKEND\nkeys           none: no key has been used here\n", "", 0},
+		{"status --json", `"backend": "sqlite:///a.db"`, "", 0},
+		{"status k", "state          free\nstore          sqlite:///a.db (FLOCKD_BACKEND; no such file)\n", "", 0},
 		{"status -q k", "", "", 0},
-		{"status k --max-age 1h", "UNKNOWN", "", 3},
-		{"list", "", "no key has been used in redis://u:***@h/0", 0},
+		{"status k --max-age 1h", "UNKNOWN: no success of k is known; store sqlite:///a.db (no such file)\n", "", 3},
+		{"list", "", "no key has been used in sqlite:///a.db (no such file)\n", 0},
 		{"list -q", "", "", 0},
-		{"list a --held", "", "no key that begins with a is held", 0},
+		{"list a --held", "", "no key that begins with a is held in sqlite:///a.db (no such file)\n", 0},
 		{"break k --reason r", "", "k is free", 1},
-		{"once list k", "", "no run of k is recorded", 0},
-		{"once forget k r", "", `no run "r" of k is recorded`, 1},
+		{"once list k", "", "no run of k is recorded in sqlite:///a.db (no such file)\n", 0},
+		{"once forget k r", "", `no run "r" of k is recorded in sqlite:///a.db (no such file); flockd once list shows those that are`, 1},
 	} {
 		o := queryFound(t, find, strings.Fields(c.args)...)
 		wantAnswer(t, o, c.code, c.stderr)
@@ -217,6 +218,26 @@ func TestStoreThatStaysAway(t *testing.T) {
 	t.Parallel() // it takes as long as the patience
 	o := queryStore(t, &failing{mem.New(), 1 << 30, errors.New("dial u:hunter2@h: no route")}, "status", "-q", "k")
 	wantAnswer(t, o, 69, "the store redis://u:***@h/0 is unavailable: dial u:***@h: no route")
+}
+
+// TestMaxAgeOfAStoreThatRefuses answers in the words and codes of a monitoring.
+func TestMaxAgeOfAStoreThatRefuses(t *testing.T) {
+	store := func() backends.Backend {
+		return &failing{mem.New(), 1, backends.Refuse("log in", "wrong password hunter2\n")}
+	}
+	const why = "the store redis://u:***@h/0 is unavailable: wrong password ***"
+	o := queryStore(t, store(), "status", "k", "--max-age", "1h")
+	if o.code != 3 || o.stdout != "UNKNOWN: "+why+"\n" || o.stderr != "" {
+		t.Errorf("%+v", o)
+	}
+	o = queryStore(t, store(), "status", "k", "--max-age", "1h", "-q")
+	if o.code != 3 || o.stdout != "" || o.stderr != "flockd: "+why+"\nflockd: hint: log in\n" {
+		t.Errorf("-q: %+v", o)
+	}
+	bad := func(context.Context, *backends.URL) (backends.Backend, error) {
+		return nil, backends.BadURL("no such option")
+	}
+	wantUsage(t, queryFound(t, bad, "status", "k", "--max-age", "1h"), "no such option")
 }
 
 func TestStoreWithoutLedger(t *testing.T) {

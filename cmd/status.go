@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"flockd/backends"
+	"flockd/runner"
 )
 
 // exited is an exit code that needs no word.
@@ -20,7 +21,7 @@ func (e exited) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 const (
 	statusTaken   exited = 1 // -q: the key is held or cooling, or somebody is in line
 	statusOld     exited = 2 // --max-age: the last success is older
-	statusUnknown exited = 3 // --max-age: no success is known
+	statusUnknown exited = 3 // --max-age: no success is known, or the store doesn't say
 )
 
 type statusQuery struct {
@@ -45,7 +46,7 @@ func (a *app) newStatus() *cobra.Command {
 		ValidArgsFunction: q.completeKey,
 	}
 	set := cmd.Flags()
-	addFlag(set, groupOutcome, "max-age", "", q.maxAge, "say in one line whether the last success ended longer ago than this, by the store's clock; exit with 0 if not, 2 if so, 3 if none is known").
+	addFlag(set, groupOutcome, "max-age", "", q.maxAge, "say in one line whether the last success ended longer ago than this, by the store's clock; exit with 0 if not, 2 if so, 3 if none is known or the store can't be asked").
 		Annotations[byDefault] = []string{"not asked"}
 	q.registerJSON(set, "print one JSON object")
 	addSwitch(set, groupOutput, "watch", "", q.watch, "keep looking, about once a second: on a terminal draw it anew, else print what has changed")
@@ -120,14 +121,24 @@ func (q *statusQuery) checkFree(ctx context.Context, key string) error {
 	return err
 }
 
+// checkAge answers a monitoring, which reads stdout, and takes other exit codes than
+// its own for critical.
 func (q *statusQuery) checkAge(ctx context.Context, key string) error {
+	text, code := "", statusUnknown
 	status, err := q.inspect(ctx, key)
-	if err != nil {
+	switch {
+	case err == nil:
+		text, code = ageOf(status, q.maxAge.of)
+		text += "; store " + q.place()
+	case resultOf(err).Class != runner.Unavailable:
 		return err
+	case q.quiet.of:
+		q.print.fail(err)
+	default:
+		text = "UNKNOWN: " + err.Error()
 	}
-	text, code := ageOf(status, q.maxAge.of)
 	if !q.quiet.of {
-		if _, err := fmt.Fprintln(q.Stdout, clean(text)); err != nil {
+		if _, err := fmt.Fprintln(q.Stdout, q.print.clean(text)); err != nil {
 			return err
 		}
 	}
@@ -142,14 +153,28 @@ func (q *statusQuery) checkAge(ctx context.Context, key string) error {
 func ageOf(status backends.Status, most time.Duration) (string, exited) {
 	r := status.LastSuccess
 	if r == nil || r.End.IsZero() {
-		return fmt.Sprintf("UNKNOWN: no success of %s is known", status.Key), statusUnknown
+		return fmt.Sprintf("UNKNOWN: no success of %s is known", status.Key) + sinceThen(status), statusUnknown
 	}
 	old := max(0, status.AsOf.Sub(r.End))
 	text := fmt.Sprintf("%s last succeeded %s ago, at %s, run by %s", status.Key, age(old), r.End.Local().Format(stamp), namedOwner(r.Owner))
 	if old > most {
-		return "CRITICAL: " + text + "; " + short(most) + " at most", statusOld
+		text = "CRITICAL: " + text + "; " + short(most) + " at most"
+		return text + sinceThen(status), statusOld
 	}
-	return "OK: " + text, 0
+	return "OK: " + text + sinceThen(status), 0
+}
+
+// sinceThen says how the last run ended, unless that was the last success.
+func sinceThen(status backends.Status) string {
+	r, success := status.Last, status.LastSuccess
+	if r == nil || success != nil && success.Token == r.Token {
+		return ""
+	}
+	when := ""
+	if !r.End.IsZero() {
+		when = ", " + age(max(0, status.AsOf.Sub(r.End))) + " ago"
+	}
+	return "; its last run" + when + ", " + endText(r)
 }
 
 // statusView is what status shows programs of a key.
@@ -166,12 +191,10 @@ func (q *statusQuery) lookAtKey(ctx context.Context, key string) (picture, error
 	}
 	view := viewOf(status)
 	return picture{
-		text:   statusText(status, q.where()),
+		text:   statusText(status, q.place(q.from())),
 		things: []thing{{name: key, json: statusView{view, q.address(), q.from()}, same: view.unchanged()}},
 	}, nil
 }
-
-func (q *query) where() string { return q.address() + " (" + q.from() + ")" }
 
 // storeView is what status shows programs of a store. The counts by state are of keys.
 type storeView struct {
@@ -184,6 +207,8 @@ type storeView struct {
 	Waiting     int     `json:"waiting"`
 	Free        int     `json:"free"`
 	Waiters     int     `json:"waiters"` // claims in the lines of all keys
+
+	place string // Backend for people
 }
 
 func (v *storeView) count(status backends.Status) {
@@ -211,7 +236,7 @@ func (q *statusQuery) lookAtStore(ctx context.Context) (picture, error) {
 	if err != nil {
 		return picture{}, err
 	}
-	v.Backend, v.BackendFrom, v.Caveat = q.address(), q.from(), q.caveat()
+	v.Backend, v.BackendFrom, v.Caveat, v.place = q.address(), q.from(), q.caveat(), q.place()
 	return picture{text: v.text(), things: []thing{{json: v, same: fmt.Sprintf("%+v", v)}}}, nil
 }
 
@@ -226,7 +251,7 @@ func (q *query) caveat() *string {
 
 func (v storeView) text() string {
 	var s sheet
-	s.line("store", "%s", v.Backend)
+	s.line("store", "%s", v.place)
 	s.line("named by", "%s", v.BackendFrom)
 	if v.Caveat != nil {
 		s.line("caveat", "%s", *v.Caveat)

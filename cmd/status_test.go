@@ -143,14 +143,20 @@ func TestStatusQuiet(t *testing.T) {
 func TestMaxAge(t *testing.T) {
 	inZone(t)
 	store := statusStore{statuses: statuses()}
+	const (
+		last = " last succeeded 1h ago, at 2026-11-29 03:00:02 +0800, run by root@web2 (pid 4711, report.sh)"
+		in   = "; store redis://u:***@h/0\n"
+	)
 	for _, c := range []struct {
 		key, most string
 		code      int
 		text      string
 	}{
-		{"broken", "1h", 0, "OK: broken last succeeded 1h ago, at 2026-11-29 03:00:02 +0800, run by root@web2 (pid 4711, report.sh)\n"},
-		{"broken", "3599", 2, "CRITICAL: broken last succeeded 1h ago, at 2026-11-29 03:00:02 +0800, run by root@web2 (pid 4711, report.sh); 59m59s at most\n"},
-		{"held", "1h", 3, "UNKNOWN: no success of held is known\n"},
+		{"cooling", "1h", 0, "OK: cooling" + last + in},
+		{"broken", "1h", 0, "OK: broken" + last + "; its last run, 1m ago, was broken by alice@ops1 (pid 77, flockd): web2 burnt down" + in},
+		{"broken", "3599", 2, "CRITICAL: broken" + last + "; 59m59s at most; its last run, 1m ago, was broken by alice@ops1 (pid 77, flockd): web2 burnt down" + in},
+		{"held", "1h", 3, "UNKNOWN: no success of held is known; its last run, 1m ago, didn't succeed (max-runtime, exit 143)" + in},
+		{"next", "1h", 3, "UNKNOWN: no success of next is known" + in},
 	} {
 		o := queryStore(t, store, "status", c.key, "--max-age", c.most)
 		if o.code != c.code || o.stdout != c.text || o.stderr != "" {
@@ -205,7 +211,7 @@ func TestOnceListAndForget(t *testing.T) {
 		t.Errorf("%v: %s", err, line)
 	}
 	wantAnswer(t, queryStore(t, store, "once", "forget", "k", "import/7"), 0, `forgot run "import/7" of k: it may run again`)
-	wantAnswer(t, queryStore(t, store, "once", "forget", "k", "import/7"), 1, `no run "import/7" of k is recorded`)
+	wantAnswer(t, queryStore(t, store, "once", "forget", "k", "import/7"), 1, `no run "import/7" of k is recorded in redis://u:***@h/0; flockd once list shows those that are`)
 	wantAnswer(t, queryStore(t, store, "once", "forget", "-q", "k", "2026-11-29"), 0, "")
 	wantAnswer(t, queryStore(t, store, "once", "list", "k"), 0, "no run of k is recorded")
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flockd/backends"
+	"flockd/runner"
 )
 
 // sheet is what people are shown of one thing, a line for each fact.
@@ -198,4 +199,17 @@ func runText(r *backends.Run) string {
 		return r.Class
 	}
 	return fmt.Sprintf("%s, exit %d", r.Class, r.Exit)
+}
+
+// endText is "exited with 1", "was stopped (max-runtime)" or "was broken by alice@ops1 (pid 77, flockd): reason".
+func endText(r *backends.Run) string {
+	switch {
+	case r.Class == string(runner.Finished):
+		return fmt.Sprintf("exited with %d", r.Exit)
+	case r.Class == backends.Broken:
+		return "was broken " + noticeText(r.Notice)
+	case r.Notice != backends.Notice{}:
+		return fmt.Sprintf("was asked to stop %s (%s)", noticeText(r.Notice), runText(r))
+	}
+	return fmt.Sprintf("didn't succeed (%s)", runText(r))
 }

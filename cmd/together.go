@@ -118,7 +118,7 @@ func (s *settings) checkPeriod() error {
 	case per.Unit == backends.Fixed && s.tz.given() && s.tz.text != "UTC":
 		return usage("", "%s only makes sense with a day or longer: %s is aligned to midnight UTC", s.as("tz"), s.as("once-per"))
 	case per.Unit == backends.Fixed && s.onceLead.of >= per.Every:
-		return usage("", "%s must be less than %s", s.as("once-lead"), s.as("once-per"))
+		return usage("--once-lead "+short(per.Every/10)+", for example: as far as the clocks may differ", "%s must be less than %s", s.as("once-lead"), s.as("once-per"))
 	case per.Unit != backends.Fixed && s.onceLead.of >= day:
 		return usage("", "%s must be less than a day", s.as("once-lead"))
 	case s.onceKeep.of != 0 && s.onceKeep.of < longestOf(per):

@@ -61,11 +61,15 @@ type watching struct {
 }
 
 func (w *watching) run(ctx context.Context) error {
+	ctx, stop := whileRead(ctx, w.Stdout)
+	defer stop()
 	screen := w.screen()
 	for first := true; ; first = false {
 		began := time.Now()
 		p, err := w.look(ctx)
 		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
 		case err != nil && (first || isFinal(err)):
 			return err
 		case err != nil:

@@ -3,6 +3,8 @@ package cmd
 import (
 	"context"
 	"errors"
+	"io"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -81,6 +83,30 @@ func TestWatchRidesOut(t *testing.T) {
 	err = q.show(t.Context(), true, func(context.Context) (picture, error) { return picture{}, refused })
 	if !errors.Is(err, refused) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestWatchEndsWithItsReader ends a watch whose output nobody reads any more, though nothing
+// happens that it would write, nor the store answers.
+func TestWatchEndsWithItsReader(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer write.Close()
+	a := &app{Streams: Streams{Stdout: write}}
+	a.print = newPrinter(io.Discard, false, false, false)
+	looks := 0
+	err = a.newQuery().show(t.Context(), true, func(ctx context.Context) (picture, error) {
+		if looks++; looks == 2 {
+			read.Close()
+			<-ctx.Done()
+			return picture{}, ctx.Err()
+		}
+		return picture{text: "shown", things: []thing{{same: "x"}}}, nil
+	})
+	if !isClosedPipe(err) || looks != 2 {
+		t.Errorf("%v after %d looks", err, looks)
 	}
 }
 

@@ -26,10 +26,11 @@ func (e *LostError) Error() string {
 	if n == (backends.Notice{}) {
 		return e.Err.Error()
 	}
-	text := fmt.Sprintf("%s@%s asked for the key (%s)", n.By.User, n.By.Host, n.Kind)
+	text := "asked to stop"
 	if n.Force {
-		text = fmt.Sprintf("broken by %s@%s", n.By.User, n.By.Host)
+		text = "broken"
 	}
+	text += fmt.Sprintf(" by %s@%s", n.By.User, n.By.Host)
 	if n.Reason != "" {
 		text += ": " + n.Reason
 	}

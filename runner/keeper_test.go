@@ -125,7 +125,7 @@ func TestKeeperPassesANoticeOnAndRenews(t *testing.T) {
 		}
 		s := <-k.stops
 		var lost *LostError
-		if !errors.As(s.why, &lost) || lost.Notice.Kind != backends.Resign || lost.Error() != "root@web2 asked for the key (resign): deploy" {
+		if !errors.As(s.why, &lost) || lost.Notice.Kind != backends.Resign || lost.Error() != "asked to stop by root@web2: deploy" {
 			t.Errorf("told %+v", s)
 		}
 		if at := k.clock.now(); at > 20*sec || s.kill != at+10*sec {

@@ -304,9 +304,9 @@ func TestBrokenRunSaysByWhom(t *testing.T) {
 		says   string
 		after  time.Duration
 	}{
-		{false, Kill, "lost", "ops@desk asked for the key (break): stuck", sec},
+		{false, Kill, "lost", "asked to stop by ops@desk: stuck", sec},
 		{true, Kill, "broken", "broken by ops@desk: stuck", sec},
-		{false, Warn, "lost", "ops@desk asked for the key (break): stuck", time.Hour},
+		{false, Warn, "lost", "asked to stop by ops@desk: stuck", time.Hour},
 		{true, Warn, "broken", "broken by ops@desk: stuck", time.Hour},
 	} {
 		synctest.Test(t, func(t *testing.T) {

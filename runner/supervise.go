@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"syscall"
@@ -175,14 +176,25 @@ func (s *supervision) nap() time.Duration {
 func (s *supervision) leaseStops(st stop) {
 	first := s.lost == nil
 	s.lost = st.why
+	reason := "the lease can't be kept: "
+	if wasAsked(st.why) {
+		reason = ""
+	}
 	switch {
 	case s.warn == 0:
 		s.stop(st.kill)
-		s.log.Warn("the lease can't be kept: stopping the command", "err", st.why, "kill_in", max(st.kill-s.clock(), 0))
+		s.log.Warn(reason+"stopping the command", "err", st.why, "kill_in", max(st.kill-s.clock(), 0))
 	case first: // one warning a hold
 		s.process.pass(s.warn)
-		s.log.Warn("the lease can't be kept: warning the command", "err", st.why)
+		s.log.Warn(reason+"warning the command", "err", st.why)
 	}
+}
+
+// wasAsked reports whether a hold ends because somebody asked for the key: the lease
+// could be kept.
+func wasAsked(why error) bool {
+	var lost *LostError
+	return errors.As(why, &lost) && lost.Err == nil
 }
 
 // stop tells the tree to end by killAt. A second one can only bring that forward.

@@ -33,8 +33,8 @@ func Open(ctx context.Context, u *backends.URL) (backends.Backend, error) {
 	return nil, backends.BadURL("no backend is called %q: this build has %s", u.Scheme, strings.Join(Schemes(), ", "))
 }
 
-// Find connects to the store at u as Open does, but makes none: ErrNotFound says that
-// nobody has used it yet. Who may only read the store can use Inspect, List and
+// Find connects to the store at u as Open does, but makes none: a *backends.UnusedError
+// says that nobody has used it yet. Who may only read the store can use Inspect, List and
 // Ledger.Entries.
 func Find(ctx context.Context, u *backends.URL) (backends.Backend, error) {
 	if find := finders[u.Scheme]; find != nil {

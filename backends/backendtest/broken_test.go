@@ -119,12 +119,17 @@ func (s *store) Release(ctx context.Context, key, id string, outcome backends.Ou
 	return s.Store.Release(ctx, key, id, outcome)
 }
 
-func (s *store) Ask(ctx context.Context, key, id string, notice backends.Notice) error {
+func (s *store) Ask(ctx context.Context, key, id string, notice backends.Notice) (err error) {
 	defer s.learns(id, func(p *past) { p.removed = p.removed || notice.Force })
-	if s.ask != nil {
-		return s.ask(s, ctx, key, id, notice)
+	if s.ask == nil {
+		err = s.Store.Ask(ctx, key, id, notice)
+	} else {
+		err = s.ask(s, ctx, key, id, notice)
 	}
-	return s.Store.Ask(ctx, key, id, notice)
+	if err == nil {
+		s.learns(id, func(p *past) { p.told = notice })
+	}
+	return err
 }
 
 func (s *store) Inspect(ctx context.Context, key string) (backends.Status, error) {

@@ -15,7 +15,7 @@ var holdFaults = map[string]fault{
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
 			lease, err := s.Store.Acquire(ctx, req)
 			var held *backends.HeldError
-			if errors.As(err, &held) && len(held.Holders) == 1 && held.Holders[0].Owner == req.Owner && held.Holders[0].ID != req.ID {
+			if errors.As(err, &held) && len(held.Holders) == 1 && held.Holders[0].Owner == req.Owner && held.Holders[0].ID != req.ID && req.Place == 0 {
 				return forged(req), nil
 			}
 			return lease, err
@@ -182,7 +182,7 @@ var holdFaults = map[string]fault{
 		caught: "SecondReleaseIsLost",
 		release: func(s *store, ctx context.Context, key, id string, outcome backends.Outcome) error {
 			err := s.Store.Release(ctx, key, id, outcome)
-			if s.knows(id).released && len(s.line(ctx, key)) == 0 {
+			if p := s.knows(id); p.released && !p.explained() && len(s.line(ctx, key)) == 0 {
 				return nil
 			}
 			return err
@@ -192,7 +192,7 @@ var holdFaults = map[string]fault{
 		caught: "ReleasedIDIsForbidden",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
 			lease, err := s.Store.Acquire(ctx, req)
-			if p := s.knows(req.ID); errors.Is(err, backends.ErrLost) && p.granted && p.released && req.Mode == backends.Exclusive {
+			if p := s.knows(req.ID); errors.Is(err, backends.ErrLost) && p.granted && p.released && !p.explained() && req.Mode == backends.Exclusive {
 				if lease, err := s.reborn(ctx, req); err == nil {
 					return lease, nil
 				}
@@ -216,7 +216,7 @@ var holdFaults = map[string]fault{
 		caught: "PlaceGivenUpIsForbidden",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
 			lease, err := s.Store.Acquire(ctx, req)
-			if p := s.knows(req.ID); errors.Is(err, backends.ErrLost) && p.asked && !p.granted && req.Mode == backends.Exclusive {
+			if p := s.knows(req.ID); errors.Is(err, backends.ErrLost) && p.asked && !p.granted && !p.explained() && req.Mode == backends.Exclusive {
 				if _, err := s.reborn(ctx, req); errors.Is(err, backends.ErrHeld) {
 					return backends.Lease{}, err
 				}
@@ -228,7 +228,7 @@ var holdFaults = map[string]fault{
 		caught: "ForceForbidsTheID",
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
 			lease, err := s.Store.Acquire(ctx, req)
-			if p := s.knows(req.ID); errors.Is(err, backends.ErrLost) && p.removed {
+			if p := s.knows(req.ID); errors.Is(err, backends.ErrLost) && p.removed && !p.explained() {
 				if lease, err := s.reborn(ctx, req); err == nil {
 					return lease, nil
 				}
@@ -263,7 +263,7 @@ var holdFaults = map[string]fault{
 		acquire: func(s *store, ctx context.Context, req backends.Request) (backends.Lease, error) {
 			free, last := len(s.line(ctx, req.Key)) == 0, s.lastGrant()
 			lease, err := s.Store.Acquire(ctx, req)
-			if p := s.knows(last.ID); free && p.removed {
+			if p := s.knows(last.ID); free && p.removed && !p.explained() {
 				lease.Token = last.Token
 			}
 			return lease, err

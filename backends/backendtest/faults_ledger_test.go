@@ -31,7 +31,7 @@ var ledgerFaults = map[string]fault{
 	"takes a completion of what was removed": {
 		caught: "CompleteAfterRemovalIsLost",
 		complete: func(s *store, ctx context.Context, lease backends.Lease) error {
-			if s.knows(lease.ID).removed && len(s.line(ctx, lease.Key)) > 0 {
+			if p := s.knows(lease.ID); p.removed && !p.explained() && len(s.line(ctx, lease.Key)) > 0 {
 				return nil
 			}
 			return s.Store.Complete(ctx, lease)
@@ -69,7 +69,7 @@ var ledgerFaults = map[string]fault{
 		caught: "CompleteAfterTheEndIsLost",
 		complete: func(s *store, ctx context.Context, lease backends.Lease) error {
 			err := s.Store.Complete(ctx, lease)
-			if len(s.line(ctx, lease.Key)) == 0 && !s.knows(lease.ID).removed {
+			if p := s.knows(lease.ID); len(s.line(ctx, lease.Key)) == 0 && !p.removed && !p.explained() {
 				return nil
 			}
 			return err
@@ -79,7 +79,7 @@ var ledgerFaults = map[string]fault{
 		caught: "CompleteAfterReleaseIsLost",
 		complete: func(s *store, ctx context.Context, lease backends.Lease) error {
 			err := s.Store.Complete(ctx, lease)
-			if err != nil && s.knows(lease.ID).released {
+			if p := s.knows(lease.ID); err != nil && p.released && !p.explained() {
 				return s.Store.Complete(ctx, s.lastGrant())
 			}
 			return err

@@ -171,7 +171,7 @@ var lineFaults = map[string]fault{
 		caught: "NextForASlotWaitsForTheTurnInFront",
 		wait: func(s *store, ctx context.Context, held *backends.HeldError) error {
 			line := s.line(ctx, held.Key)
-			if last := len(line) - 1; held.Ahead > 0 && line[0].State == backends.Holding && line[last].Mode == backends.Slots && line[last-1].Mode == backends.Slots {
+			if last := len(line) - 1; held.Ahead > 0 && line[0].State == backends.Holding && line[0].Mode == backends.Slots && line[last].Mode == backends.Slots && line[last-1].Mode == backends.Slots {
 				<-ctx.Done()
 				return ctx.Err()
 			}

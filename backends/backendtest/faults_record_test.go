@@ -62,7 +62,7 @@ var recordFaults = map[string]fault{
 	"keeps cooling claims by force": {
 		caught: "ForceEndsCooling",
 		ask: func(s *store, ctx context.Context, key, id string, notice backends.Notice) error {
-			if s.state(ctx, key, id) == backends.Cooling && notice.Kind != backends.Supersede && len(s.line(ctx, key)) == 1 {
+			if s.state(ctx, key, id) == backends.Cooling && notice.Kind != backends.Supersede && notice.Reason == "" && len(s.line(ctx, key)) == 1 {
 				return nil
 			}
 			return s.Store.Ask(ctx, key, id, notice)
@@ -99,7 +99,7 @@ var recordFaults = map[string]fault{
 	"tells a removed holder nothing": {
 		caught: "ForceRemovesAtOnce",
 		renew: func(s *store, ctx context.Context, lease backends.Lease) (backends.Renewal, error) {
-			if s.knows(lease.ID).removed && lease.Mode == backends.Exclusive {
+			if p := s.knows(lease.ID); p.removed && !p.explained() && lease.Mode == backends.Exclusive {
 				return backends.Renewal{TTL: lease.TTL}, nil
 			}
 			return s.Store.Renew(ctx, lease)

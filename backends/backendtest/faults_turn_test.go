@@ -34,6 +34,15 @@ var turnFaults = map[string]fault{
 		func(s *store, held *backends.HeldError) bool {
 			return len(held.Holders) > 0 && held.Holders[0].State == backends.Cooling
 		}),
+	"hears of no waiter that gave up, for exclusive": deafTo("WaiterHearsThatTheOneInFrontGaveUp", leftInFront(backends.Exclusive, backends.Exclusive, wasReleased)),
+	"hears of no shared waiter that gave up":         deafTo("WaiterHearsThatTheSharedInFrontGaveUp", leftInFront(backends.Exclusive, backends.Shared, wasReleased)),
+	"hears of no waiter that gave up, for shared":    deafTo("SharedHearsThatTheOneInFrontGaveUp", leftInFront(backends.Shared, backends.Exclusive, wasReleased)),
+	"hears of no waiter that gave up, for slots":     deafTo("SlotWaiterHearsThatTheOneInFrontGaveUp", leftInFront(backends.Slots, backends.Slots, wasReleased)),
+	"hears of no waiter that was removed":            deafTo("WaiterHearsThatTheOneInFrontWasRemoved", leftInFront(backends.Exclusive, backends.Exclusive, wasRemoved)),
+	"hears of no waiter that was done": deafTo("WaiterHearsThatTheOneInFrontWasDone",
+		func(s *store, held *backends.HeldError) bool {
+			return s.keptFrom(held) && s.asked(held).Once == nil && s.entries(context.Background(), held.Key) > 0
+		}),
 	"wakes shared by the grant in front": {
 		caught: "SharedSleepsThroughTheGrantInFront",
 		wait: func(s *store, ctx context.Context, held *backends.HeldError) error {
@@ -72,4 +81,24 @@ func gaveUp(mode backends.Mode) func(s *store, held *backends.HeldError) bool {
 	return func(s *store, held *backends.HeldError) bool {
 		return behind(mode, mode)(s, held) && s.someone(func(_ string, p past) bool { return p.released && !p.granted })
 	}
+}
+
+// leftInFront is the reason of one that waits for a key that somebody holds, behind a
+// waiter who has left the line like that.
+func leftInFront(mode, front backends.Mode, left func(past) bool) func(s *store, held *backends.HeldError) bool {
+	return func(s *store, held *backends.HeldError) bool {
+		req := s.asked(held)
+		mine := s.knows(req.ID)
+		return req.Mode == mode && s.keptFrom(held) && s.someone(func(_ string, p past) bool {
+			return left(p) && !p.granted && p.mode == front && p.order < mine.order
+		})
+	}
+}
+
+func wasReleased(p past) bool { return p.released }
+func wasRemoved(p past) bool  { return p.removed }
+
+// keptFrom reports whether an exclusive holder was in the way, and still is.
+func (s *store) keptFrom(held *backends.HeldError) bool {
+	return len(held.Holders) > 0 && held.Holders[0].Mode == backends.Exclusive && s.state(context.Background(), held.Key, held.Holders[0].ID) == held.Holders[0].State
 }

@@ -21,6 +21,8 @@ type past struct {
 	asked, granted, released, removed bool
 	cools                             bool // has a MinHold
 	parted                            bool // was asked to leave while somebody held
+
+	told backends.Notice // the latest that was asked of it without an error
 }
 
 func (w *world) knows(id string) past {
@@ -28,6 +30,10 @@ func (w *world) knows(id string) past {
 	defer w.mu.Unlock()
 	return w.past[id]
 }
+
+// explained reports whether the latest that was asked of it has a reason, as where the
+// tests want it told.
+func (p past) explained() bool { return p.told.Reason != "" }
 
 // someone reports whether there is an ID with such a past.
 func (w *world) someone(is func(id string, p past) bool) bool {

@@ -12,6 +12,12 @@ var turnProperties = []property{
 	{name: "SharedHearsThatTheExclusiveWasRemoved", needs: Waits | SharedHolds, test: exclusiveLeaves(client.shared, client.removesPlace)},
 	{name: "SlotWaiterHearsThatTheExclusiveGaveUp", needs: Waits | SlotHolds, test: exclusiveLeaves(threeSlots, client.giveUp)},
 	{name: "SlotWaiterHearsThatASlotWasRemoved", needs: Waits | SlotHolds, test: slotRemoved},
+	{name: "WaiterHearsThatTheOneInFrontGaveUp", needs: Waits, test: frontLeaves(client.queue, client.queue, client.giveUp)},
+	{name: "WaiterHearsThatTheOneInFrontWasRemoved", needs: Waits, test: frontLeaves(client.queue, client.queue, client.removesPlace)},
+	{name: "WaiterHearsThatTheSharedInFrontGaveUp", needs: Waits | SharedHolds, test: frontLeaves(client.shared, client.queue, client.giveUp)},
+	{name: "SharedHearsThatTheOneInFrontGaveUp", needs: Waits | SharedHolds, test: frontLeaves(client.queue, client.shared, client.giveUp)},
+	{name: "SlotWaiterHearsThatTheOneInFrontGaveUp", needs: Waits | SlotHolds, test: frontLeaves(threeSlots, threeSlots, client.giveUp)},
+	{name: "WaiterHearsThatTheOneInFrontWasDone", needs: Waits | Ledgers, test: frontDone},
 	{name: "SharedSleepsThroughTheGrantInFront", needs: Waits | SharedHolds, test: sharedSleeps},
 	{name: "WaiterForARunHearsOfItsTurn", needs: Waits | Ledgers, test: runWaiterTurn},
 	{name: "WaiterHearsThatCoolingWasEnded", needs: Waits | MinHolds, test: coolingRemoved},
@@ -56,6 +62,35 @@ func exclusiveLeaves(ask mode, leave func(client, backends.Request)) func(e *env
 		wait.returns()
 		c.grant(behind)
 	}
+}
+
+// frontLeaves tests that one whose turn is far hears that the waiter in front has left:
+// it has to learn what it waits for now, for nobody may be there to make it move on.
+func frontLeaves(front, waits mode, leave func(client, backends.Request)) func(e *env) {
+	return func(e *env) {
+		a, b, c := e.trio()
+		a.grant(a.request())
+		middle := front(b)
+		a.held(a.queue())
+		b.held(middle)
+		wait := c.wait(c.held(waits(c)))
+		wait.sleepsOn("nothing has happened")
+		leave(b, middle)
+		wait.returns()
+	}
+}
+
+// The answer that its run has succeeded takes it out of the line.
+func frontDone(e *env) {
+	a, b, c := e.trio()
+	lease := a.grant(a.once("v42"))
+	middle := b.once("v42")
+	a.held(a.queue())
+	b.held(middle)
+	a.complete(lease)
+	wait := c.wait(c.held(c.queue()))
+	b.acquireIs(backends.ErrDone, middle)
+	wait.returns()
 }
 
 func slotRemoved(e *env) {

@@ -5,7 +5,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,8 +13,8 @@ import (
 	"flockd/backends"
 )
 
-// Find opens the database at u if somebody has used it, and makes nothing: ErrNotFound
-// says that nobody has. Who may only read it can use Inspect, List and Entries.
+// Find opens the database at u if somebody has used it, and makes nothing: a
+// *backends.UnusedError says that nobody has. Who may only read it can use Inspect, List and Entries.
 func Find(ctx context.Context, u *backends.URL) (backends.Backend, error) {
 	return opened(ctx, u, (*Store).find)
 }
@@ -44,13 +43,13 @@ func (s *Store) used(standard bool) error {
 	_, err := os.Lstat(path)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if missing && standard {
-		return s.unused()
+		return s.unused("no such file")
 	}
 	if err := checkFileSystem(filepath.Dir(path)); err != nil {
 		return err
 	}
 	if missing {
-		return s.unused()
+		return s.unused("no such file")
 	}
 	if err := checkKind(path); err != nil {
 		return err
@@ -74,9 +73,11 @@ func (s *Store) findTables(ctx context.Context) error {
 	case made || err != nil:
 		return err
 	case empty:
-		return s.unused()
+		return s.unused("the file is empty")
 	}
 	return s.migrate(ctx)
 }
 
-func (s *Store) unused() error { return fmt.Errorf("%s: %w", s.path, backends.ErrNotFound) }
+func (s *Store) unused(why string) error {
+	return &backends.UnusedError{Address: s.Address(), Why: why}
+}

@@ -27,7 +27,9 @@ func find(t testing.TB, path string) (*Store, error) {
 
 func TestFindMakesNothing(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := find(t, dir+"/a.db"); !errors.Is(err, backends.ErrNotFound) {
+	var unused *backends.UnusedError
+	_, err := find(t, dir+"/a.db")
+	if !errors.As(err, &unused) || *unused != (backends.UnusedError{Address: "sqlite://" + dir + "/a.db", Why: "no such file"}) || !errors.Is(err, backends.ErrNotFound) {
 		t.Errorf("no file: %v", err)
 	}
 	if err := os.WriteFile(dir+"/empty.db", nil, 0o600); err != nil {
@@ -36,7 +38,7 @@ func TestFindMakesNothing(t *testing.T) {
 	if _, err := find(t, dir+"/empty.db"); !errors.Is(err, backends.ErrNotFound) {
 		t.Errorf("an empty file: %v", err)
 	}
-	_, err := find(t, dir+"/none/a.db")
+	_, err = find(t, dir+"/none/a.db")
 	wantRefused(t, err, "doesn't exist")
 	t.Setenv("XDG_STATE_HOME", dir+"/state")
 	if os.Geteuid() != 0 { // root's is elsewhere
