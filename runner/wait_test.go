@@ -215,7 +215,7 @@ func TestSilentStoreIsGivenTime(t *testing.T) {
 		limits    []time.Duration // of the first questions
 	}{
 		"long":      {time.Hour, time.Hour, []time.Duration{2 * sec, 4 * sec, 8 * sec, 8 * sec, 0, 2 * sec, 4 * sec}},
-		"at once":   {0, time.Hour, []time.Duration{2 * sec, 2 * sec, sec}},
+		"at once":   {0, time.Hour, []time.Duration{2 * sec, 2 * sec, 1100 * time.Millisecond}},
 		"20 s":      {20 * sec, time.Hour, []time.Duration{2 * sec, 4 * sec, 7 * sec, 3500 * time.Millisecond}},
 		"short TTL": {time.Hour, 4 * sec, []time.Duration{2 * sec, 2700 * time.Millisecond, 2700 * time.Millisecond}},
 	} {
