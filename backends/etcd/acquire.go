@@ -158,8 +158,8 @@ func (a *asking) act(ctx context.Context, v *view) (backends.Lease, error) {
 	var none backends.Lease
 	fits := v.fits(a.Mode, a.Slots)
 	switch {
-	case v.ended, v.mine == nil && v.done == nil && v.cools(a.ID):
-		return none, backends.ErrLost
+	case v.ended != nil && !v.mine.asked(), v.mine == nil && v.done == nil && v.cools(a.ID):
+		return none, v.ended.gone()
 	case v.mine != nil && v.mine.State == backends.Holding:
 		return a.extend(ctx, v.mine)
 	case v.done != nil:

@@ -25,7 +25,7 @@ func (s *Store) Ask(ctx context.Context, key, id string, notice backends.Notice)
 		}
 		return err
 	})
-	if t.removed {
+	if t.done {
 		return nil // whatever became of the leases
 	}
 	return s.failed("ask", key, err)
@@ -40,8 +40,8 @@ type telling struct {
 	notice backends.Notice
 	sign   string // in the tombstone: tells that an earlier try of the same call was applied
 
-	leases  []clientv3.LeaseID // of what was removed, or was to be
-	removed bool
+	leases []clientv3.LeaseID // of what was removed, or was to be
+	done   bool               // it is told, or removed
 }
 
 // run tells or removes what the ID has: its claim, its MinHold, or both.
@@ -50,7 +50,10 @@ func (t *telling) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if t.removed = t.removed || found.ended != nil && found.ended.Sign == t.sign; t.removed {
+	if e := found.ended; e != nil && (e.Sign == t.sign || e.Notice == t.notice) {
+		t.done = true
+	}
+	if t.done {
 		return t.revoke(ctx)
 	}
 	var theirs []*claim
@@ -68,27 +71,45 @@ func (t *telling) run(ctx context.Context) error {
 	return t.notify(ctx, theirs[0])
 }
 
-// notify writes the notice into the claim.
+// notify writes the notice into the claim. One that waits it forbids as well, so that its place,
+// once it has ended, isn't taken anew.
 func (t *telling) notify(ctx context.Context, theirs *claim) error {
 	r := theirs.record
 	r.Notice = t.notice
-	put := clientv3.OpPut(theirs.key, encode(r), clientv3.WithIgnoreLease())
-	resp, err := t.l.txn(ctx, []clientv3.Cmp{theirs.unmoved()}, []clientv3.Op{put}, nil)
+	puts := []clientv3.Op{clientv3.OpPut(theirs.key, encode(r), clientv3.WithIgnoreLease())}
+	switch {
+	case theirs.State == backends.Waiting:
+		bury, err := t.bury(ctx)
+		if err != nil {
+			return err
+		}
+		puts = append(puts, bury)
+	case theirs.State == backends.Holding && theirs.token != 0:
+		puts = append(puts, t.n.copyHold(theirs, r))
+	}
+	resp, err := t.l.txn(ctx, []clientv3.Cmp{theirs.unmoved()}, puts, nil)
 	if err == nil && !resp.Succeeded {
 		return errMoved
 	}
-	return err
+	return movedIfEnded(err)
+}
+
+// bury forbids the ID and tells why, for as long as whoever asks for it is told.
+func (t *telling) bury(ctx context.Context) (clientv3.Op, error) {
+	ended := termFor(t.id, forEnd, backends.RemovedFor)
+	_, err := t.l.last(ctx, ended)
+	return t.n.bury(t.id, tombstone{Sign: t.sign, Notice: t.notice}, ended.id), err
 }
 
 // force removes what the ID has and forbids it.
 func (t *telling) force(ctx context.Context, theirs []*claim) error {
-	ended := termFor(t.id, forEnd, endedFor)
-	if _, err := t.l.last(ctx, ended); err != nil {
+	bury, err := t.bury(ctx)
+	if err != nil {
 		return err
 	}
 	kept := runsTerm(t.s.prefix, time.Now())
 	var conds []clientv3.Cmp
-	then := []clientv3.Op{t.n.bury(t.id, t.sign, ended.id)}
+	then := []clientv3.Op{bury}
 	t.leases = nil
 	for _, c := range theirs {
 		conds = append(conds, c.unmoved())
@@ -108,7 +129,7 @@ func (t *telling) force(ctx context.Context, theirs []*claim) error {
 	case !resp.Succeeded:
 		return errMoved
 	}
-	t.removed = true
+	t.done = true
 	return t.revoke(ctx)
 }
 

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -188,14 +187,28 @@ func (c *cluster) drop(l *link) {
 	go l.close()
 }
 
+// abandon drops the connection there is, after a request to which the next must not be bound.
+func (c *cluster) abandon() {
+	c.mu.Lock()
+	l := c.link
+	c.mu.Unlock()
+	if l != nil {
+		c.drop(l)
+	}
+}
+
 // close ends the connection as one does where nothing is wrong.
 func (c *cluster) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.link != nil {
-		c.link.conn.Close()
-		c.link = nil
+	switch l := c.link; {
+	case l == nil:
+	case l.owes.Load():
+		l.close()
+	default:
+		l.conn.Close()
 	}
+	c.link = nil
 	if early := c.early; early != nil {
 		c.early = nil
 		go early.close()
@@ -228,6 +241,7 @@ func (c *cluster) call(ctx context.Context, op func(context.Context, *link) erro
 func (c *cluster) try(parent context.Context, op func(context.Context, *link) error) (err error, again bool) {
 	ctx, cancel := context.WithTimeout(parent, share(parent))
 	defer cancel()
+	began := time.Now()
 	l, err := c.connected(ctx)
 	if err != nil {
 		return err, errors.Is(err, context.DeadlineExceeded)
@@ -244,6 +258,9 @@ func (c *cluster) try(parent context.Context, op func(context.Context, *link) er
 	case errors.Is(err, context.Canceled): // and it may have hung
 		c.drop(l)
 		return err, false
+	case errors.Is(err, context.DeadlineExceeded) && len(c.endpoints) == 1 && l.heardSince(began):
+		l.owes.Store(true) // it is merely slow, and would be slower with one connection more
+		return named(l, err), true
 	case isUnavailable(err), errors.Is(err, context.DeadlineExceeded):
 		c.drop(l)
 		return named(l, err), true
@@ -271,54 +288,3 @@ func isUnavailable(err error) bool {
 	}
 	return false
 }
-
-// authenticate gets a token where there is a user and none yet. It is good on
-// every member.
-func (c *cluster) authenticate(ctx context.Context, l *link) error {
-	c.mu.Lock()
-	ready := c.user == "" || c.token != "" || c.open
-	c.mu.Unlock()
-	if ready {
-		return nil
-	}
-	resp, err := pb.NewAuthClient(l.conn).Authenticate(ctx, &pb.AuthenticateRequest{Name: c.user, Password: c.password})
-	err = clean(ctx, err)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case errors.Is(err, rpctypes.ErrAuthNotEnabled):
-		c.open = true
-		return nil
-	case err != nil:
-		return err
-	}
-	c.token = resp.Token
-	return nil
-}
-
-// forget drops the token: it expired, or the user's password or rights have changed.
-func (c *cluster) forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.token, c.open = "", false
-}
-
-// tokenExpired reports whether a new token may help.
-func tokenExpired(err error) bool {
-	return errors.Is(err, rpctypes.ErrInvalidAuthToken) || errors.Is(err, rpctypes.ErrAuthOldRevision) || errors.Is(err, rpctypes.ErrUserEmpty)
-}
-
-// bearer adds the token to every request.
-type bearer struct{ *cluster }
-
-func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.token == "" {
-		return nil, nil
-	}
-	return map[string]string{rpctypes.TokenFieldNameGRPC: b.token}, nil
-}
-
-// RequireTransportSecurity is false: the URL decides about TLS.
-func (b bearer) RequireTransportSecurity() bool { return false }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/stats"
 
@@ -13,13 +14,25 @@ import (
 )
 
 // meter counts what goes over a store's connections.
-type meter struct{ requests, bytes atomic.Int64 }
+type meter struct {
+	requests, bytes atomic.Int64
+	listens         chan struct{} // told, once, when the member has said that it watches
+}
 
-func (m *meter) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+// watchTag marks the context of a watch.
+type watchTag struct{}
+
+func (m *meter) TagRPC(ctx context.Context, rpc *stats.RPCTagInfo) context.Context {
+	if rpc.FullMethodName == pb.Watch_Watch_FullMethodName {
+		ctx = context.WithValue(ctx, watchTag{}, true)
+	}
+	return ctx
+}
+
 func (m *meter) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (m *meter) HandleConn(context.Context, stats.ConnStats)                       {}
 
-func (m *meter) HandleRPC(_ context.Context, s stats.RPCStats) {
+func (m *meter) HandleRPC(ctx context.Context, s stats.RPCStats) {
 	switch s := s.(type) {
 	case *stats.Begin:
 		m.requests.Add(1)
@@ -27,12 +40,28 @@ func (m *meter) HandleRPC(_ context.Context, s stats.RPCStats) {
 		m.bytes.Add(int64(s.WireLength))
 	case *stats.InPayload:
 		m.bytes.Add(int64(s.WireLength))
+		if ctx.Value(watchTag{}) != nil {
+			select {
+			case m.listens <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// untilListening returns when a watch is open.
+func (m *meter) untilListening(t testing.TB) {
+	t.Helper()
+	select {
+	case <-m.listens:
+	case <-within(t).Done():
+		t.Fatal("nobody listens")
 	}
 }
 
 // metered counts on the connections that the store makes from now on.
 func metered(s *Store) *meter {
-	m := new(meter)
+	m := &meter{listens: make(chan struct{}, 1)}
 	s.cluster.options = append(s.cluster.options, grpc.WithStatsHandler(m))
 	return m
 }
@@ -51,7 +80,7 @@ func (m *meter) of(do func()) cost {
 // moded is a request of that mode that stands in line.
 func moded(req backends.Request, mode backends.Mode) backends.Request {
 	req = another(req)
-	if req.Mode = mode; mode == backends.Slots {
+	if req.Mode, req.Slots = mode, 0; mode == backends.Slots {
 		req.Slots = 2
 	}
 	return req

@@ -9,7 +9,7 @@
 //	PREFIX/held/KEY/ID      the hold of a claim, with a copy of its record, made by the grant and under its lease; with slots, the slot's number in place of ID
 //	PREFIX/cool/KEY/…       keeps the key taken until the MinHold of a claim has passed, under a lease of its own; named as in line
 //	PREFIX/order/KEY/…      counts a waiter, in the order in which they came but for those who came in the same moment
-//	PREFIX/ended/KEY/ID     says that ID was released, and is forbidden
+//	PREFIX/ended/KEY/ID     says that ID is forbidden: it was released, or was removed or asked to leave the line, and by whom
 //	PREFIX/done/KEY/RUN     a run that has succeeded, under a lease as long as it is kept, or none
 //	PREFIX/runs/KEY/last    the key's last run
 //	PREFIX/runs/KEY/success the key's last run that succeeded
@@ -30,8 +30,9 @@
 //
 // Every request is one that may be sent again: claims and leases are named after
 // the ID. So a request that fails on one member is asked of another, and
-// a connection that kept an answer back is never used again, though it was only the
-// caller who gave up.
+// a connection that kept an answer back isn't used again, though it was only the
+// caller who gave up. It is where there is one member alone, which is merely slow: something
+// else has come from it meanwhile. A renewal is never sent where the one before had no answer.
 //
 // A member that stood still may yet do what it was asked before, for a client that has
 // given up. It comes too late where the client has reached another member since: the

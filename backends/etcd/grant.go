@@ -108,6 +108,15 @@ func (n names) putHold(r record, id string, t term) clientv3.Op {
 	return clientv3.OpPut(n.holds(r.Mode, r.Slot, id), encode(r), clientv3.WithLease(t.id))
 }
 
+// copyHold writes r into the twin of the hold c, if that is there.
+func (n names) copyHold(c *claim, r record) clientv3.Op {
+	r.ID = c.id
+	twin := n.holds(c.Mode, c.Slot, c.id)
+	put := clientv3.OpPut(twin, encode(r), clientv3.WithIgnoreLease())
+	its := clientv3.Compare(clientv3.CreateRevision(twin), "=", int64(c.token))
+	return clientv3.OpTxn([]clientv3.Cmp{its}, []clientv3.Op{put}, nil)
+}
+
 // holds notes the grant of r at revision rev, whose claim was before, if there was one,
 // and returns the claim as it is now.
 func (a *asking) holds(r record, before *claim, t term, rev int64) *claim {

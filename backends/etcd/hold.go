@@ -21,6 +21,9 @@ func (s *Store) Renew(ctx context.Context, lease backends.Lease) (backends.Renew
 		}
 		return err
 	})
+	if err != nil && !isAnswer(err) {
+		s.cluster.abandon() // the next attempt must not hang with this one
+	}
 	return renewal, s.failed("renew", lease.Key, err)
 }
 
@@ -38,8 +41,6 @@ func (s *Store) prove(ctx context.Context, l *link, n names, lease backends.Leas
 	switch {
 	case err != nil:
 		return nil, 0, err
-	case mine == nil || mine.token == 0 || lease.Token != 0 && mine.token != lease.Token:
-		return nil, 0, backends.ErrLost
 	case mine.lease == t.id && ended != nil: // it is on its way out
 		return nil, 0, ended
 	}
@@ -61,22 +62,29 @@ func (s *Store) prove(ctx context.Context, l *link, n names, lease backends.Leas
 	return mine, lasts, nil
 }
 
-// holder reads the claim of a hold and its twin, as of the revision that it returns. Nil without an
-// error: it doesn't hold.
+// holder reads the claim of a hold and its twin, as of the revision that it returns. ErrLost: it
+// doesn't hold, or its token isn't that of the lease, if that has one.
 func (l *link) holder(ctx context.Context, n names, lease backends.Lease) (*claim, int64, error) {
 	twin := n.holds(lease.Mode, lease.Slot, lease.ID)
-	resp, err := l.txn(ctx, nil, []clientv3.Op{find(n.line, lease.Mode, lease.ID), clientv3.OpGet(twin)}, nil)
+	resp, err := l.txn(ctx, nil, []clientv3.Op{find(n.line, lease.Mode, lease.ID), clientv3.OpGet(twin), clientv3.OpGet(n.ended + lease.ID)}, nil)
 	if err != nil {
 		return nil, 0, err
 	}
 	mine, err := decodeFirst(resp.Responses[0])
-	if err != nil || mine == nil || mine.State != backends.Holding {
+	if err != nil {
 		return nil, 0, err
 	}
-	if err := mine.tokenFrom(resp.Responses[1]); err != nil {
-		return nil, 0, err
+	if mine != nil && mine.State == backends.Holding {
+		err = mine.tokenFrom(resp.Responses[1])
+		if err != nil || mine.token != 0 && (lease.Token == 0 || lease.Token == mine.token) {
+			return mine, resp.Header.Revision, err
+		}
 	}
-	return mine, resp.Header.Revision, nil
+	ended, err := tombstoneOf(resp.Responses[2])
+	if err == nil {
+		err = ended.gone()
+	}
+	return nil, 0, err
 }
 
 // move puts a hold under a lease of another length, or, after an election, of another Raft

@@ -72,11 +72,8 @@ func (s *Store) Complete(ctx context.Context, lease backends.Lease) error {
 func (s *Store) complete(ctx context.Context, l *link, lease backends.Lease) error {
 	n := s.names(lease.Key)
 	mine, _, err := l.holder(ctx, n, lease)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case mine == nil || mine.token != lease.Token:
-		return backends.ErrLost
 	}
 	began := time.Now()
 	kept, lasts := term{}, time.Duration(0)

@@ -25,11 +25,13 @@ import (
 )
 
 // link is a connection to one member. It is used until something goes wrong with
-// it, and never repaired. Its requests end with their context, and aren't repeated.
+// it, and never repaired; that an answer is late is nothing wrong where others have come
+// meanwhile, and there is no other member. Its requests end with their context, and aren't repeated.
 type link struct {
 	endpoint string
 	conn     *grpc.ClientConn
 	wire     atomic.Pointer[wire]
+	owes     atomic.Bool // a request was given up, and its connection was not
 
 	kv      clientv3.KV
 	leases  pb.LeaseClient
@@ -135,6 +137,14 @@ func (l *link) ready(ctx context.Context) error {
 
 // usable reports whether the connection is up, as far as this end knows.
 func (l *link) usable() bool { return l.conn.GetState() == connectivity.Ready }
+
+// heardSince reports whether anything has come from the member since then.
+func (l *link) heardSince(then time.Time) bool {
+	w := l.wire.Load()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last.After(then)
+}
 
 // close ends the connection and every request on it. Requests that haven't left
 // this host never will.
@@ -243,60 +253,4 @@ func (l *link) revoke(ctx context.Context, id clientv3.LeaseID) error {
 		return nil
 	}
 	return err
-}
-
-// errCompacted says that a watch began too far in the past: what it would have
-// told is forgotten.
-var errCompacted = errors.New("compacted")
-
-// watch returns when something of that has happened at revision from or later.
-func (l *link) watch(ctx context.Context, from int64, what []watched) error {
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	defer cancel()
-	stream, err := l.watches.Watch(ctx)
-	if err != nil {
-		return clean(ctx, err)
-	}
-	for _, w := range what {
-		create := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: w.create(from)}}
-		if err := stream.Send(create); errors.Is(err, io.EOF) {
-			break // Recv tells why
-		} else if err != nil {
-			return clean(ctx, err)
-		}
-	}
-	for {
-		resp, err := stream.Recv()
-		switch {
-		case err != nil:
-			return clean(ctx, err)
-		case resp.CompactRevision > 0:
-			return errCompacted
-		case resp.Canceled:
-			return cancelled(resp.CancelReason)
-		case len(resp.Events) > 0:
-			return nil
-		}
-	}
-}
-
-// create asks for what happens at revision from or later.
-func (w watched) create(from int64) *pb.WatchCreateRequest {
-	create := &pb.WatchCreateRequest{Key: []byte(w.first), RangeEnd: []byte(w.end), StartRevision: from}
-	if !w.puts {
-		create.Filters = append(create.Filters, pb.WatchCreateRequest_NOPUT)
-	}
-	if !w.deletes {
-		create.Filters = append(create.Filters, pb.WatchCreateRequest_NODELETE)
-	}
-	return create
-}
-
-// cancelled is the error whose text the server gives as the reason for ending a watch.
-func cancelled(reason string) error {
-	_, text, found := strings.Cut(reason, "desc = ")
-	if !found {
-		text = reason
-	}
-	return rpctypes.Error(status.Error(codes.Unknown, text))
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,6 +119,40 @@ func TestDeadConnection(t *testing.T) {
 	}
 	x.Silence()
 	release(t, s, lease) // whose time is enough for both attempts
+}
+
+// A connection on which something has come while an answer didn't is used again, but
+// not by a renewal.
+func TestSlowMember(t *testing.T) {
+	t.Parallel()
+	_, url := server(t)
+	s := open(t, url)
+	var late atomic.Pointer[context.Context]
+	tapped(s, func() {
+		if ctx := late.Swap(nil); ctx != nil {
+			put(t, s, "elsewhere", "")
+			<-(*ctx).Done()
+		}
+	})
+	req := request(t)
+	lease := acquire(t, s, req)
+	slowly := func(ask func(context.Context) error) (kept bool) {
+		before := s.cluster.link
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		late.Store(&ctx)
+		if err := ask(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		return s.cluster.link == before
+	}
+	if !slowly(func(ctx context.Context) error { _, err := s.Acquire(ctx, another(req)); return err }) {
+		t.Error("the connection is given up by one who asks")
+	}
+	if slowly(func(ctx context.Context) error { _, err := s.Renew(ctx, lease); return err }) {
+		t.Error("the connection is kept by one who holds")
+	}
+	renew(t, s, lease)
 }
 
 // A request that was cancelled, as a signal does it, may have hung. What comes after it has

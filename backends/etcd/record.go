@@ -116,12 +116,17 @@ func foreign(key string) error {
 	return backends.Refuse("remove it, or keep flockd's keys apart with ?prefix=", "the etcd key %q is none of flockd's", key)
 }
 
-// public is the claim as others see it.
+// public is the claim as others see it. Of those that end, only when one that cools does is in
+// the record.
 func (c *claim) public() backends.Claim {
-	return backends.Claim{
+	p := backends.Claim{
 		ID: c.id, State: c.State, Mode: c.Mode, Slots: c.Slots, Slot: c.Slot, Token: c.token, Owner: c.Owner,
 		Asked: c.Asked, Granted: c.Granted, Notice: c.Notice,
 	}
+	if minHold, err := time.ParseDuration(c.MinHold); err == nil && c.State == backends.Cooling {
+		p.Expires = c.Granted.Add(minHold)
+	}
+	return p
 }
 
 // keep is how long the success of the claim's run is kept; zero: for ever.

@@ -76,10 +76,12 @@ func (r *releasing) read(ctx context.Context) (*claim, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case found.ended != nil && found.ended.Sign == r.sign:
+	case found.inLine.asked():
+		return found.inLine, nil
+	case found.ended != nil && (found.ended.Sign == r.sign || r.deleted):
 		return nil, nil
 	case found.ended != nil:
-		return nil, backends.ErrLost
+		return nil, found.ended.gone()
 	case found.inLine == nil:
 		return nil, r.forbid(ctx)
 	}
@@ -98,7 +100,7 @@ func (r *releasing) forbid(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	resp, err := r.l.txn(ctx, nowhere(r.n.line, r.id), []clientv3.Op{r.n.bury(r.id, r.sign, t.id)}, nil)
+	resp, err := r.l.txn(ctx, nowhere(r.n.line, r.id), []clientv3.Op{r.n.bury(r.id, tombstone{Sign: r.sign}, t.id)}, nil)
 	switch {
 	case err != nil:
 		return movedIfEnded(err)
@@ -116,7 +118,11 @@ func (r *releasing) end(ctx context.Context, mine *claim) error {
 		return r.orEndOnly(ctx, mine, err)
 	}
 	kept := runsTerm(r.s.prefix, time.Now())
-	then := append(r.n.deletes(mine), r.n.bury(r.id, r.sign, under))
+	ended := tombstone{Sign: r.sign}
+	if mine.asked() {
+		ended.Notice = mine.Notice
+	}
+	then := append(r.n.deletes(mine), r.n.bury(r.id, ended, under))
 	then = append(then, r.n.runs(mine, kept, r.outcome)...)
 	resp, err := r.l.txn(ctx, []clientv3.Cmp{mine.unmoved()}, then, nil)
 	switch {
@@ -153,11 +159,14 @@ func (r *releasing) hold(mine *claim) term {
 
 // under is the lease for the tombstone of a claim.
 func (r *releasing) under(ctx context.Context, mine *claim) (clientv3.LeaseID, error) {
+	t := termFor(r.id, forEnd, endedFor)
 	hold := r.hold(mine)
-	if lasts := hold.lasts(); lasts >= ownEnough && lasts <= endedFor {
+	switch lasts := hold.lasts(); {
+	case mine.asked():
+		t = termFor(r.id, forEnd, backends.RemovedFor)
+	case lasts >= ownEnough && lasts <= endedFor:
 		return hold.id, nil
 	}
-	t := termFor(r.id, forEnd, endedFor)
 	_, err := r.l.last(ctx, t)
 	return t.id, err
 }

@@ -80,10 +80,19 @@ func (n names) deletes(c *claim) []clientv3.Op {
 	return []clientv3.Op{clientv3.OpDelete(c.key), clientv3.OpDelete(beside)}
 }
 
-// tombstone is the JSON of a released ID.
+// tombstone is the JSON of an ID that is forbidden.
 type tombstone struct {
-	V    int    `json:"v"`
-	Sign string `json:"sign,omitempty"`
+	V      int             `json:"v"`
+	Sign   string          `json:"sign,omitempty"`  // of the call that forbade it
+	Notice backends.Notice `json:"notice,omitzero"` // with which it was removed, or asked to leave the line
+}
+
+// gone is the answer to what is asked for an ID that has nothing. Nil: nothing is known of it.
+func (t *tombstone) gone() error {
+	if t == nil || t.Notice == (backends.Notice{}) {
+		return backends.ErrLost
+	}
+	return &backends.RemovedError{Notice: t.Notice}
 }
 
 // tombstoneOf is a tombstone, nil if there is none.
@@ -97,7 +106,7 @@ func tombstoneOf(answer *pb.ResponseOp) (*tombstone, error) {
 }
 
 // bury forbids id for as long as the lease lasts.
-func (n names) bury(id, sign string, lease clientv3.LeaseID) clientv3.Op {
-	t := tombstone{V: backends.RecordVersion, Sign: sign}
+func (n names) bury(id string, t tombstone, lease clientv3.LeaseID) clientv3.Op {
+	t.V = backends.RecordVersion
 	return clientv3.OpPut(n.ended+id, encode(t), clientv3.WithLease(lease))
 }

@@ -19,7 +19,7 @@ import (
 type view struct {
 	rev   int64
 	mine  *claim          // its claim, nil if it has none
-	ended bool            // it was released
+	ended *tombstone      // nil: its ID isn't forbidden
 	done  *backends.Entry // its run has succeeded; nil: not, or it is for none
 	clear bool            // nothing is in its way, and all of the below is unknown
 
@@ -58,7 +58,7 @@ func (a *asking) looks(before *claim) []clientv3.Op {
 
 // glance is the beginning of looks, which is enough where the line is clear.
 func (a *asking) glance() []clientv3.Op {
-	ops := []clientv3.Op{find(a.n.line, a.Mode, a.ID), clientv3.OpGet(a.n.ended+a.ID, clientv3.WithCountOnly())}
+	ops := []clientv3.Op{find(a.n.line, a.Mode, a.ID), clientv3.OpGet(a.n.ended + a.ID)}
 	if a.Once != nil {
 		ops = append(ops, clientv3.OpGet(a.n.completed(a.Once.RunAt(time.Now()))))
 	}
@@ -110,9 +110,12 @@ func (a *asking) look(ctx context.Context) (*view, error) {
 
 // view reads the answers to looks, or to glance.
 func (a *asking) view(rev int64, answers []*pb.ResponseOp) (*view, error) {
-	v := &view{rev: rev, ended: answers[1].GetResponseRange().Count > 0}
+	v := &view{rev: rev}
 	var err error
 	if v.mine, err = decodeFirst(answers[0]); err != nil {
+		return nil, err
+	}
+	if v.ended, err = tombstoneOf(answers[1]); err != nil {
 		return nil, err
 	}
 	if a.Once != nil {

@@ -15,14 +15,6 @@ type seen struct {
 	rev  int64
 }
 
-// watched is a span of keys, and what happens there that counts.
-type watched struct {
-	span
-	puts, deletes bool
-}
-
-func one(key string) span { return span{first: key} }
-
 // seen picks whom the claim of the view waits for, so that one hand-over wakes one waiter: Exclusive
 // the claim in front; Shared the nearest in front that isn't Shared; Slots, if first of the
 // waiters, all holders, or else the turn of the waiter in front. And it hears of what is
@@ -136,9 +128,6 @@ func (s *Store) Watch(ctx context.Context, lease backends.Lease) error {
 	return s.failed("watch", lease.Key, err)
 }
 
-// changes is all that happens to a key.
-func changes(key string) watched { return watched{one(key), true, true} }
-
 // claimKey is the key of the claim of a hold. "" without an error: it is gone.
 func (s *Store) claimKey(ctx context.Context, lease backends.Lease) (key string, err error) {
 	if mine := s.memory.recall(lease.ID).claim; mine != nil {
@@ -146,11 +135,14 @@ func (s *Store) claimKey(ctx context.Context, lease backends.Lease) (key string,
 	}
 	err = s.call(ctx, func(ctx context.Context, l *link) error {
 		mine, _, err := l.holder(ctx, s.names(lease.Key), lease)
-		if mine != nil {
+		if err == nil {
 			key = mine.key
 		}
 		return err
 	})
+	if errors.Is(err, backends.ErrLost) {
+		err = nil
+	}
 	return key, err
 }
 
@@ -163,42 +155,12 @@ func (s *Store) watchOn(ctx context.Context, key string, from int64, lease backe
 		return err
 	})
 	switch {
-	case err != nil, mine == nil, mine.token != lease.Token:
+	case errors.Is(err, backends.ErrLost):
+		return nil
+	case err != nil:
 		return err
 	case from != 0 && mine.mod > from, from == 0 && mine.Notice != (backends.Notice{}):
 		return nil
 	}
 	return s.watch(ctx, rev+1, changes(key))
-}
-
-// watch returns when something of that has happened at revision from or later. A token that has
-// expired is renewed.
-func (s *Store) watch(ctx context.Context, from int64, what ...watched) error {
-	err := s.watchOnce(ctx, from, what)
-	if tokenExpired(err) && s.cluster.user != "" {
-		s.cluster.forget()
-		err = s.watchOnce(ctx, from, what)
-	}
-	return err
-}
-
-// watchOnce is watch on one connection. Only connecting is bounded by ?timeout=.
-func (s *Store) watchOnce(ctx context.Context, from int64, what []watched) error {
-	connecting, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	l, err := s.cluster.connected(connecting)
-	if err == nil {
-		err = s.cluster.authenticate(connecting, l)
-	}
-	if err != nil {
-		return err
-	}
-	err = l.watch(ctx, from, what)
-	if err == nil || errors.Is(err, errCompacted) || ctx.Err() != nil {
-		return err
-	}
-	if isUnavailable(err) {
-		s.cluster.drop(l)
-	}
-	return named(l, err)
 }

@@ -57,6 +57,25 @@ func TestWokenTooEarly(t *testing.T) {
 	renew(t, s, acquire(t, s, next))
 }
 
+// A watch that breaks with its connection goes on, on another.
+func TestListensAgain(t *testing.T) {
+	t.Parallel()
+	x, s, around := proxied(t)
+	req := request(t)
+	m := metered(s)
+	lease := acquire(t, around, req)
+	answer := held(t, s, another(req))
+	done := make(chan error, 1)
+	go func() { done <- s.Wait(within(t), answer) }()
+	m.untilListening(t)
+	x.Cut()
+	m.untilListening(t)
+	release(t, around, lease)
+	if err := <-done; err != nil {
+		t.Errorf("Wait = %v", err)
+	}
+}
+
 // watching is a call of Watch that has begun.
 func watching(t testing.TB, s *Store, lease backends.Lease) (done chan error, cancel context.CancelFunc) {
 	ctx, cancel := context.WithCancel(within(t))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"flockd/backends"
 	"flockd/backends/certs"
@@ -22,8 +23,9 @@ type wire struct {
 	tls      *tls.Config // nil: plain
 
 	mu   sync.Mutex
-	got  []byte // the first byte that came; empty: none
-	fail error  // why nothing more comes
+	got  []byte    // the first byte that came; empty: none
+	last time.Time // when something came last
+	fail error     // why nothing more comes
 }
 
 // dialWire connects to the endpoint, and shakes hands where it speaks TLS.
@@ -55,6 +57,9 @@ func (w *wire) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if n > 0 {
+		w.last = time.Now()
+	}
 	if len(w.got) == 0 {
 		w.got = append(w.got, b[:min(n, 1)]...) // the kind of a TLS record is its first byte
 	}

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,7 +40,7 @@ func (s *Store) acquire(ctx context.Context, req backends.Request) (lease backen
 	case "held":
 		return lease, s.held(req, a)
 	case "lost":
-		return lease, backends.ErrLost
+		return lease, gone(a.text(2))
 	case "done":
 		return lease, done(req, a)
 	case "granted":
@@ -134,12 +133,10 @@ func (s *Store) held(req backends.Request, a answer) error {
 	now := parseMicros(a.text(2))
 	held := &backends.HeldError{
 		Key: req.Key, AsOf: now.time(), Waiters: a.number(3), Ahead: a.number(4), RetryAfter: parseMicros(a.text(5)).span(),
+		Notice: noticeOf(a.text(6)),
 	}
 	if req.Place > 0 {
 		held.Seen = bell(s.to.prefix.bell(req.Key, req.ID))
-	}
-	if text := a.text(6); text != "" {
-		json.Unmarshal([]byte(text), &held.Notice) // what can't be read asks nothing
 	}
 	for pair := range slices.Chunk(a.texts(7), 2) {
 		c, err := decode[claim](pair[len(pair)-1], "line", req.Key)

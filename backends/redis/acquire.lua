@@ -3,8 +3,8 @@
 -- the answer (0: unknown), idle ms, what for ('': a run that may be repeated; i and the
 -- run's name; p: by period) and then the run, the first and the last instant in µs at
 -- which a grant is for that one, and for how many µs its success is kept (0: for ever).
--- Returns, each with the IDs whose turn has come,
--- {'granted', IDs, token, instant of the grant, slot, run, kept µs, mode} or {'lost', IDs} or
+-- Returns, each with the IDs that have something to hear,
+-- {'granted', IDs, token, instant of the grant, slot, run, kept µs, mode} or {'lost', IDs, what it was told} or
 -- {'done', IDs, the run's entry, the run} or {'late', {}, now} or {'another', IDs, now}:
 -- now is for another run, or
 -- {'held', IDs, now, waiters, ahead, µs until the claim in front ends, notice (JSON),
@@ -14,7 +14,7 @@ local ttl, place, minhold = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[
 
 local function newcomer()
   return {
-    v = ARGV[6] == 'exclusive' and 1 or version, state = 'waiting', mode = ARGV[6], slots = tonumber(ARGV[7]),
+    v = version, state = 'waiting', mode = ARGV[6], slots = tonumber(ARGV[7]),
     owner = cjson.decode(ARGV[8]), run = ARGV[11] ~= '' and ARGV[11] or nil,
     asked = text(now), token = '0', granted = '0', renewed = '0', ends = '0', kept = '0',
   }
@@ -42,7 +42,7 @@ end
 local function granted(mine)
   mine.renewed, mine.ends = text(now), text(now + ttl)
   put(id, mine)
-  return {'granted', turns(), mine.token, mine.granted, mine.slot or 0, mine.once or '', mine.keep or '0', mine.mode}
+  return {'granted', hearers(), mine.token, mine.granted, mine.slot or 0, mine.once or '', mine.keep or '0', mine.mode}
 end
 
 local function grant(mine, waited, at)
@@ -109,7 +109,7 @@ local function held(mine, at, rank)
   local others = redis.call('ZLEXCOUNT', KEYS[6], '[w', '(x')
   if redis.call('ZSCORE', KEYS[1], id) then others = others - 1 end
   return {
-    'held', turns(), text(now), others, redis.call('ZLEXCOUNT', KEYS[6], '[w', '(w' .. digits(at)),
+    'held', hearers(), text(now), others, redis.call('ZLEXCOUNT', KEYS[6], '[w', '(w' .. digits(at)),
     text(ends(front) - now), mine.notice and cjson.encode(mine.notice) or '', inTheWay(),
   }
 end
@@ -122,7 +122,8 @@ end
 -- A question that was held up, in a server that stood still or on the way, may come when
 -- whoever asked has gone: to grant it would keep the key taken for nobody.
 if tonumber(ARGV[9]) > 0 and now > tonumber(ARGV[9]) then return {'late', {}, text(now)} end
-if redis.call('EXISTS', KEYS[5]) == 1 then return {'lost', {}} end
+local notice = told()
+if notice and not waits(standing(id)) then return {'lost', {}, notice} end
 mend()
 prune(record) -- a newer one is refused, not removed
 local mine = placed(id)
@@ -131,17 +132,17 @@ if mine and holds(mine) then
   if mine.mode == 'slots' then vacate(0) end -- perhaps the answer to the grant was lost, and with it whom to wake
   return granted(mine)
 end
-local cools = mine and mine.state ~= 'waiting'
+local cools = mine and not waits(mine)
 if ARGV[11] ~= '' then
-  if now < tonumber(ARGV[13]) or now > tonumber(ARGV[14]) then return {'another', turns(), text(now)} end
+  if now < tonumber(ARGV[13]) or now > tonumber(ARGV[14]) then return {'another', hearers(), text(now)} end
   local entry = completed(ARGV[12])
   if entry then
     if mine and not cools then leave(id, mine) end
     rest(ARGV[10])
-    return {'done', turns(), entry, ARGV[12]}
+    return {'done', hearers(), entry, ARGV[12]}
   end
 end
-if cools then return {'lost', turns()} end
+if cools then return {'lost', hearers(), ''} end
 local at, rank = tonumber(redis.call('ZSCORE', KEYS[1], id)), redis.call('ZRANK', KEYS[1], id)
 if not mine then at, rank = last(), redis.call('ZCARD', KEYS[1]) end
 local claim = mine or newcomer()

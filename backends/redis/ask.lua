@@ -1,22 +1,36 @@
--- Leaves a notice for a claim, or removes it. ARGV: ID, version, tombstone ms, idle
--- ms, notice (JSON), force (0 or 1), whether it is for one that waits alone (0 or 1), the
--- class of a run whose hold was removed.
+-- Leaves a notice for a claim, or removes it. ARGV: ID, version, for how many ms
+-- an ID that it forbids stays so, idle ms, notice (JSON), force (0 or 1), whether it is for
+-- one that waits alone (0 or 1), the class of a run whose hold was removed.
 -- Returns {'asked' or 'missing', the IDs that have something to hear}.
 
-local theirs = standing(id)
-local waits = theirs and theirs.state == 'waiting'
-if not theirs or ARGV[7] == '1' and not waits then return {'missing', {}} end
-admit()
-if ARGV[6] == '0' then
+local function remove(theirs)
+  prune(legible)
+  if holds(theirs) then keep(theirs, ARGV[8], 0, '0', ARGV[5]) end
+  leave(id, theirs)
+  rest(ARGV[4])
+end
+
+local function ask(theirs)
   theirs.notice = cjson.decode(ARGV[5])
   put(id, theirs)
-  return {'asked', waits and {id} or {}}
 end
-prune(legible)
-if holds(theirs) then keep(theirs, ARGV[8], 0, '0', ARGV[5]) end
-bury(ARGV[3])
-leave(id, theirs)
-rest(ARGV[4])
-local all = turns()
-if waits then all[#all + 1] = id end
-return {'asked', all}
+
+-- asked names, besides the others, the claim itself, which may wait.
+local function asked()
+  local all = hearers()
+  all[#all + 1] = id
+  return {'asked', all}
+end
+
+local force = ARGV[6] == '1'
+if told() == ARGV[5] then -- perhaps the answer was lost, and with it whom to wake
+  if force then vacate(0) end
+  return asked()
+end
+local theirs = standing(id)
+local waiting = waits(theirs)
+if not theirs or ARGV[7] == '1' and not waiting then return {'missing', {}} end
+admit()
+if force or waiting then redis.call('SET', KEYS[5], ARGV[5], 'PX', ARGV[3]) end
+if force then remove(theirs) else ask(theirs) end
+return waiting and asked() or {'asked', hearers()}

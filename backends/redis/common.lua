@@ -3,7 +3,7 @@
 --   KEYS[2]  ends    sorted set: ID → µs at which the claim leaves the line unless it is extended
 --   KEYS[3]  claims  hash: ID → its record, JSON
 --   KEYS[4]  key     hash: token (the counter), last and success (the runs of that name, JSON)
---   KEYS[5]  ended   tombstone: exists when the ID was released
+--   KEYS[5]  ended   tombstone: exists when the ID is forbidden, see told
 --   KEYS[6]  index   sorted set: two entries for each claim in line, see line.lua
 --   KEYS[7]  done    hash: completed run → its entry, JSON
 --   KEYS[8]  order   sorted set: completed run → its place among them, oldest first
@@ -39,6 +39,8 @@ local function ends(c) return math.max(tonumber(c.ends), tonumber(c.kept)) end
 
 local function leased(c) return tonumber(c.ends) > now end
 
+local function waits(c) return c and c.state == 'waiting' end
+
 local function holds(c) return c.state == 'holding' and leased(c) end
 
 -- placed is the claim of an ID that is in line, dead or alive, or nil.
@@ -63,5 +65,6 @@ end
 -- Redis costs no running job its lease.
 local function admit() redis.call('PERSIST', KEYS[1]) end
 
--- bury forbids the ID for that many milliseconds.
-local function bury(milliseconds) redis.call('SET', KEYS[5], '1', 'PX', milliseconds) end
+-- told is the notice (JSON) by which the claim was removed or its waiter asked to leave,
+-- '' if the ID was released without one, false if it isn't forbidden.
+local function told() return redis.call('GET', KEYS[5]) end

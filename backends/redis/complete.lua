@@ -1,7 +1,7 @@
 -- Records that a run has succeeded, and proves the hold. ARGV: ID, version, run, for
 -- how many µs it is kept (0: for ever).
 -- Returns {'completed', the IDs that wait for that run, or for one by period} or
--- {'lost', {}}.
+-- {'lost', {}, what it was told}.
 
 -- last is the place of the latest run. It grows though the clock may be set back.
 local function last() return tonumber(redis.call('ZRANGE', KEYS[8], -1, -1, 'WITHSCORES')[2]) or 0 end
@@ -9,14 +9,14 @@ local function last() return tonumber(redis.call('ZRANGE', KEYS[8], -1, -1, 'WIT
 local function complete(mine, run, kept)
   local forgets = kept > 0 and now + kept or 0
   redis.call('HSET', KEYS[7], run, cjson.encode({
-    v = 1, token = mine.token, owner = mine.owner, at = text(now), forgets = text(forgets),
+    v = version, token = mine.token, owner = mine.owner, at = text(now), forgets = text(forgets),
   }))
   redis.call('ZREM', KEYS[8], run)
   redis.call('ZADD', KEYS[8], text(math.max(last() + 1, now)), run)
   if forgets > 0 then redis.call('ZADD', KEYS[9], text(forgets), run) end
 end
 
-local function hearers(run)
+local function waitFor(run)
   local all = {}
   for _, entry in ipairs(redis.call('ZRANGEBYLEX', KEYS[6], '[w', '(x')) do
     local _, of, what = waiter(entry)
@@ -26,8 +26,8 @@ local function hearers(run)
 end
 
 local mine = standing(id)
-if not mine or not holds(mine) then return {'lost', {}} end
+if not mine or not holds(mine) then return {'lost', {}, told()} end
 admit()
 for _, run in ipairs(redis.call('ZRANGEBYSCORE', KEYS[9], '-inf', text(now), 'LIMIT', 0, 100)) do drop(run) end
 if not completed(ARGV[3]) then complete(mine, ARGV[3], tonumber(ARGV[4])) end
-return {'completed', hearers(ARGV[3])}
+return {'completed', waitFor(ARGV[3])}

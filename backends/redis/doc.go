@@ -26,9 +26,6 @@
 //     min-hold, stays until the key is used again; others are forgotten 100 days
 //     after the last claim has left. Completed runs have no TTL: those whose time is
 //     over stay until another run of the key is completed.
-//   - An older flockd, which knows no other mode than exclusive, refuses a key where it
-//     meets another, for those claims are of record version 2. It wakes nobody behind
-//     the claims that it takes out.
 //   - A primary that becomes a writable replica (replica-read-only no) while we are
 //     connected isn't noticed; one that is read-only is, with the first write.
 package redis

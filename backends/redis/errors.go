@@ -17,7 +17,7 @@ import (
 // newer refuses a record of a later version.
 func newer(what, key string, v int) error {
 	return backends.Refuse("use the newer flockd here as well",
-		"the %s of %q was written by a newer flockd (record version %d, this one knows %d)", what, key, v, version)
+		"the %s of %q was written by a newer flockd (record version %d, this one knows %d)", what, key, v, backends.RecordVersion)
 }
 
 func unreadable(what, key string) error {

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"flockd/backends"
@@ -27,18 +26,23 @@ func (s *Store) Renew(ctx context.Context, lease backends.Lease) (backends.Renew
 	switch {
 	case err != nil:
 	case a.text(0) != "renewed":
-		err = backends.ErrLost
+		err = gone(a.text(1))
 	default:
 		err = s.enough(a)
 	}
 	if err != nil {
 		return backends.Renewal{}, s.failed("renew", lease.Key, err)
 	}
-	renewal := backends.Renewal{TTL: lease.TTL}
-	if text := a.text(1); text != "" {
-		json.Unmarshal([]byte(text), &renewal.Notice) // what can't be read asks nothing
+	return backends.Renewal{TTL: lease.TTL, Notice: noticeOf(a.text(1))}, nil
+}
+
+// gone is the answer to what is asked for an ID that has ended; told is what told in
+// common.lua says.
+func gone(told string) error {
+	if notice := noticeOf(told); notice != (backends.Notice{}) {
+		return &backends.RemovedError{Notice: notice}
 	}
-	return renewal, nil
+	return backends.ErrLost
 }
 
 // Release implements backends.Backend. It waits for no replica: what a failover takes
@@ -55,7 +59,7 @@ func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Ou
 		ran, outcome.Class, outcome.Exit, outcome.Success, notice)
 	s.ring(ctx, key, a.texts(1))
 	if err == nil && a.text(0) != "released" {
-		err = backends.ErrLost
+		err = gone(a.text(2))
 	}
 	return s.failed("release", key, err)
 }
@@ -64,7 +68,7 @@ func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Ou
 func (s *Store) Ask(ctx context.Context, key, id string, notice backends.Notice) error {
 	ctx, cancel := context.WithTimeout(ctx, s.to.timeout)
 	defer cancel()
-	a, err := s.run(ctx, askScript, key, id, 0, tombstone.Milliseconds(), idle.Milliseconds(),
+	a, err := s.run(ctx, askScript, key, id, 0, backends.RemovedFor.Milliseconds(), idle.Milliseconds(),
 		encode(notice), notice.Force, notice.Kind == backends.Supersede, backends.Broken)
 	s.ring(ctx, key, a.texts(1))
 	if err == nil && a.text(0) != "asked" {

@@ -63,7 +63,7 @@ func (s *Store) Complete(ctx context.Context, lease backends.Lease) error {
 	switch {
 	case err != nil:
 	case a.text(0) != "completed":
-		err = backends.ErrLost
+		err = gone(a.text(2))
 	default:
 		err = s.enough(a)
 	}

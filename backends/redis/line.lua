@@ -14,7 +14,7 @@ local function family(c) return 'f' .. c.mode .. ' ' .. text(c.slots) .. ' ' end
 local function kin(c, place) return family(c) .. digits(place) end
 
 local function part(of, c, place)
-  if c.state == 'waiting' then
+  if waits(c) then
     return 'w' .. digits(place) .. ' ' .. c.mode .. ' ' .. of .. ' ' .. (c.run or '')
   end
   return 'h' .. c.mode .. ' ' .. digits(c.slot or 0) .. ' ' .. of
@@ -22,8 +22,9 @@ end
 
 -- left is the foremost place that this script has made free, or nil. parted tells
 -- whether one of those who left was in the way of shared ones, cooling that one only
--- ends sooner than those who wait were told.
-local left, parted, cooling = nil, false, false
+-- ends sooner than those who wait were told. gap is the place of a waiter that left
+-- before its time, or nil: the next one waits for that time.
+local left, parted, cooling, gap = nil, false, false, nil
 
 local function vacate(place, mode)
   left, parted = math.min(left or place, place), parted or mode ~= 'shared'
@@ -37,10 +38,11 @@ local function leave(of, c)
   if not place or not c then return end
   redis.call('ZREM', KEYS[6], kin(c, place), part(of, c, place))
   vacate(place, c.mode)
+  if waits(c) and leased(c) then gap = place end
 end
 
 -- mend makes the parts of the line agree, if they don't: a store that evicts has dropped
--- one, or an older flockd was here, which knows no index. What has no place or no record is no claim.
+-- one. What has no place or no record is no claim.
 local function mend()
   local n = redis.call('ZCARD', KEYS[1])
   if redis.call('ZCARD', KEYS[2]) == n and redis.call('HLEN', KEYS[3]) == n and redis.call('ZCARD', KEYS[6]) == 2 * n then
@@ -105,18 +107,33 @@ local function together(from)
   end
 end
 
+-- behind is the mode and the ID of the first who waits from a place on, nil if nobody does.
+local function behind(place) return waiter(waiters('[w' .. digits(place), 1)[1] or '') end
+
 -- turns are the IDs whose turn has come by what this script did: those who fit are the
 -- first of all who wait, so it takes no more than to look behind those who left. Of
 -- those who wait for a slot it is one: that one's grant names the next. Where a hold
 -- cools it is those whose turn would have come: they ask until when.
 local function turns()
   if not left then return {} end
-  local from = '[w' .. digits(left)
-  local mode, of = waiter(waiters(from, 1)[1] or '')
+  local mode, of = behind(left)
   local c = of and legible(of)
   if not c or not cooling and not fits(c, redis.call('ZSCORE', KEYS[1], of), redis.call('ZRANK', KEYS[1], of)) then return {} end
   if mode ~= 'shared' then return {of} end
-  return parted and together(from) or {} -- a shared one was in no other's way
+  return parted and together('[w' .. digits(left)) or {} -- a shared one was in no other's way
+end
+
+-- hearers are the IDs that have something to hear: those whose turn has come, and the one
+-- behind a waiter that left.
+local function hearers()
+  local all = turns()
+  if not gap then return all end
+  local _, nearest = behind(gap)
+  for _, of in ipairs(all) do
+    if of == nearest then return all end
+  end
+  all[#all + 1] = nearest
+  return all
 end
 
 -- rest lets what is left of a key that nobody uses be forgotten after that many
@@ -129,7 +146,7 @@ end
 -- keep records how a hold ended: class, exit, success (0 or 1), notice (JSON; '': none).
 local function keep(c, class, exit, success, notice)
   local run = cjson.encode({
-    v = 1, owner = c.owner, token = c.token, start = c.granted, ['end'] = text(now),
+    v = version, owner = c.owner, token = c.token, start = c.granted, ['end'] = text(now),
     class = class, exit = tonumber(exit), notice = notice ~= '' and cjson.decode(notice) or nil,
   })
   redis.call('HSET', KEYS[4], 'last', run)

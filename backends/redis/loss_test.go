@@ -209,28 +209,6 @@ func TestEvictedIndex(t *testing.T) {
 	}
 }
 
-// What an older flockd writes has no index, which the next question makes; what it can't
-// know, claims of other modes than exclusive, has a version that it refuses.
-func TestOlderFlockd(t *testing.T) {
-	t.Parallel()
-	s := open(t, "redis://"+servers.Redis(t).Addr)
-	lease, waiter := acquire(t, s, request("a")), queue("a")
-	held(t, s, waiter)
-	do(t, s, "DEL", s.to.prefix.part("a", "index"))
-	shared := queue("a")
-	shared.Mode = backends.Shared
-	if h := held(t, s, shared); h.Ahead != 1 || len(h.Holders) != 1 || h.Holders[0].ID != lease.ID {
-		t.Errorf("%+v, want one ahead", h)
-	}
-	release(t, s, lease)
-	lease = acquire(t, s, waiter)
-	for id, want := range map[string]string{lease.ID: `"v":1`, shared.ID: `"v":2`} {
-		if text := do(t, s, "HGET", s.to.prefix.part("a", "claims"), id).(string); !strings.Contains(text, want) {
-			t.Errorf("record %s, want %s", text, want)
-		}
-	}
-}
-
 // While there are claims, nothing has a TTL: some policies evict first what has one.
 // Of a key that nobody uses, what is left is forgotten in the end.
 func TestWhatExpires(t *testing.T) {
@@ -271,6 +249,11 @@ func TestWhatExpires(t *testing.T) {
 	}
 	if left := ttls(); left[3] <= 0 {
 		t.Errorf("after a removal: TTLs %d", left)
+	}
+	isLost(t, s.Release(t.Context(), "a", lease.ID, backends.Outcome{}), "Release")
+	ended := do(t, s, "PTTL", s.to.prefix.part("a", "ended:"+lease.ID)).(int64)
+	if d := backends.RemovedFor - time.Duration(ended)*time.Millisecond; d < 0 || d > time.Minute {
+		t.Errorf("the tombstone of what was removed has a TTL of %d ms", ended)
 	}
 }
 

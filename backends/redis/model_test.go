@@ -22,10 +22,12 @@ type model struct {
 	reqs map[string]backends.Request
 	rung map[string]int64 // rings that each waiter has not listened to
 	fit  map[string]bool  // who waited and fitted before the step
+	near string           // who waits behind a waiter that left in the step
 }
 
 // What is granted, to whom and which slot, is what backends.Fits says; whose turn has
-// come by a step is rung, and nobody else is, nor one who shares for a second time.
+// come by a step is rung, and who is behind a waiter that leaves. Nobody else is, nor one
+// who shares for a second time.
 func TestLineIsAsModelled(t *testing.T) {
 	t.Parallel()
 	s := open(t, "redis://"+servers.Redis(t).Addr)
@@ -42,6 +44,7 @@ func TestLineIsAsModelled(t *testing.T) {
 }
 
 func (m *model) step() {
+	m.near = ""
 	switch n := m.rng.IntN(10); {
 	case n < 3 && len(m.line) < 12:
 		m.ask(m.newcomer())
@@ -147,7 +150,19 @@ func (m *model) leave(id string, by func(id string) error) {
 	if err := by(id); err != nil {
 		m.Errorf("leave = %v", err)
 	}
+	if at := m.at(id); m.line[at].State == backends.Waiting {
+		m.near = firstWaiter(m.line[at+1:])
+	}
 	m.line = slices.DeleteFunc(m.line, func(c backends.Claim) bool { return c.ID == id })
+}
+
+func firstWaiter(line []backends.Claim) string {
+	for _, c := range line {
+		if c.State == backends.Waiting {
+			return c.ID
+		}
+	}
+	return ""
 }
 
 func (m *model) notify(c *backends.Claim) {
@@ -179,13 +194,19 @@ func (m *model) compare() {
 		if fits && m.rung[c.ID] == 0 && c.Notice == (backends.Notice{}) && (first || c.Mode == backends.Shared) {
 			m.Errorf("%s was not rung, in %+v", c.ID, m.line)
 		}
+		first, fit[c.ID] = false, fits
+		if c.ID == m.near {
+			if m.rung[c.ID] == 0 {
+				m.Errorf("%s was not told that the one in front left, in %+v", c.ID, m.line)
+			}
+			continue
+		}
 		if called && !fits && c.Notice == (backends.Notice{}) {
 			m.Errorf("%s was rung for nothing, in %+v", c.ID, m.line)
 		}
 		if called && m.fit[c.ID] && c.Mode == backends.Shared && c.Notice == (backends.Notice{}) {
 			m.Errorf("%s was rung again, in %+v", c.ID, m.line)
 		}
-		first, fit[c.ID] = false, fits
 	}
 	m.fit = fit
 }

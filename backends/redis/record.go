@@ -8,10 +8,6 @@ import (
 	"flockd/backends"
 )
 
-// version is what we know. Version 2 are claims of other modes than exclusive; who
-// knows version 1 alone would take them for exclusive ones. All else is version 1.
-const version = 2
-
 // micros is an instant or a token as the records have it: a decimal string, "0" for
 // none. An instant is µs since 1970 by the server's clock.
 type micros int64
@@ -68,6 +64,14 @@ func (c claim) public(id string, now micros) backends.Claim {
 	}
 }
 
+// noticeOf reads a notice. What can't be read asks nothing.
+func noticeOf(text string) (notice backends.Notice) {
+	if json.Unmarshal([]byte(text), &notice) != nil {
+		return backends.Notice{}
+	}
+	return notice
+}
+
 // run is a record of a run that ended.
 type run struct {
 	V     int            `json:"v"`
@@ -112,7 +116,7 @@ func decode[T claim | run | entry](text, what, key string) (record T, err error)
 	if err := json.Unmarshal([]byte(text), &head); err != nil || head.V < 1 {
 		return record, unreadable(what, key)
 	}
-	if head.V > version {
+	if head.V > backends.RecordVersion {
 		return record, newer(what, key, head.V)
 	}
 	if err := json.Unmarshal([]byte(text), &record); err != nil {

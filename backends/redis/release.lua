@@ -1,7 +1,7 @@
 -- Ends a hold or a place, and forbids the ID. ARGV: ID, version, tombstone ms, idle
 -- ms, then, for the record of the run: whether there is one (0 or 1), class, exit,
 -- success (0 or 1), notice (JSON; '': none).
--- Returns {'released' or 'lost', the IDs whose turn has come}.
+-- Returns {'released' or 'lost', the IDs that have something to hear, what it was told}.
 
 -- release says whether the claim was a hold or a place.
 local function release(mine)
@@ -24,8 +24,8 @@ end
 
 local mine = placed(id)
 admit()
-bury(ARGV[3])
+redis.call('SET', KEYS[5], '', 'PX', ARGV[3], 'NX') -- what it was told stays
 prune(legible)
 local answer = release(mine and ends(mine) > now and mine or nil)
 rest(ARGV[4])
-return {answer, turns()}
+return {answer, hearers(), told()}

@@ -1,8 +1,8 @@
 -- Proves and extends a hold; never makes one. ARGV: ID, version, TTL µs.
--- Returns {'renewed', notice (JSON; '': none)} or {'lost'}.
+-- Returns {'renewed', notice (JSON; '': none)} or {'lost', what it was told}.
 
 local mine = standing(id)
-if not mine or not holds(mine) then return {'lost'} end
+if not mine or not holds(mine) then return {'lost', told()} end
 admit()
 mine.renewed, mine.ends = text(now), text(now + tonumber(ARGV[3]))
 put(id, mine)

@@ -5,9 +5,12 @@ import (
 	_ "embed" // the scripts
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flockd/backends"
 )
 
 var (
@@ -55,6 +58,21 @@ func (sc script) text() string {
 	return common + "\n" + string(sc)
 }
 
+// bare is the script as it is sent: without comments in lines of their own and
+// indentation, all that a request of ours says first fits in what TCP sends before it
+// hears anything (some 14 kB). Lines keep their numbers.
+func (sc script) bare() string {
+	var bare strings.Builder
+	for line := range strings.Lines(sc.text()) {
+		line = strings.TrimLeft(line, " ")
+		if strings.HasPrefix(line, "--") {
+			line = "\n"
+		}
+		bare.WriteString(line)
+	}
+	return bare.String()
+}
+
 // answer is a script's, and how many replicas have it.
 type answer struct {
 	values []any
@@ -80,7 +98,7 @@ func (s *Store) run(ctx context.Context, sc script, key, id string, copies int, 
 			}
 			done <- o
 		}()
-		o.answer, o.error = s.trip(ctx, sc, s.to.prefix.keys(key, id), copies, append([]any{id, version}, args...))
+		o.answer, o.error = s.trip(ctx, sc, s.to.prefix.keys(key, id), copies, append([]any{id, backends.RecordVersion}, args...))
 	}()
 	select {
 	case o := <-done:
@@ -96,7 +114,7 @@ func (s *Store) run(ctx context.Context, sc script, key, id string, copies int, 
 
 func (s *Store) trip(ctx context.Context, sc script, keys []string, copies int, args []any) (a answer, err error) {
 	p := s.client.Pipeline()
-	cmd := p.Eval(ctx, sc.text(), keys, args...)
+	cmd := p.Eval(ctx, sc.bare(), keys, args...)
 	var wait *redis.Cmd
 	if copies > 0 {
 		wait = p.Do(ctx, "WAIT", copies, s.waitFor(ctx).Milliseconds())

@@ -134,7 +134,7 @@ func TestForeignRecords(t *testing.T) {
 		"is no record of flockd's ": func(key, id string) {
 			do(t, s, "HSET", s.to.prefix.part(key, "claims"), id, `{"v":1,"ends":"soon"}`)
 		},
-		"(record version 7, this one knows 2)": func(key, id string) {
+		"(record version 7, this one knows 1)": func(key, id string) {
 			do(t, s, "HSET", s.to.prefix.part(key, "claims"), id, `{"v":7}`)
 		},
 		"is something else there": func(key, id string) {

@@ -3,19 +3,12 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
-	"time"
 
 	"flockd/backends"
 )
-
-// tombstone is how long a released ID stays forbidden. What it must outlast is an
-// acquire of the same process that hangs in the file system; the process ends
-// soon after its release.
-const tombstone = 10 * time.Minute
 
 // Acquire implements backends.Backend. A key that is taken is refused by a read
 // alone where no place is wanted.
@@ -100,20 +93,17 @@ func (t *tx) answer(req backends.Request) (answer, error) {
 
 // claimFor is the live claim of the request's ID, nil if it has none.
 func (t *tx) claimFor(req backends.Request) (*claim, error) {
-	if ended, err := t.isEnded(req.ID); ended || err != nil {
-		return nil, cmp.Or(err, backends.ErrLost)
-	}
 	mine, err := scan(t.row("mine", t.store.prefix, req.Key, req.ID))
-	if err != nil || mine == nil || mine.live(t.store.clock.boot, t.now) {
+	if err != nil || !mine.ended(t.store.clock.boot, t.now) {
 		return mine, err
 	}
+	if err := t.forbidden(req.ID); err != nil {
+		return nil, err
+	}
+	if mine == nil || mine.live(t.store.clock.boot, t.now) {
+		return mine, nil
+	}
 	return nil, t.exec("remove", mine.seq)
-}
-
-// isEnded reports whether an ID was released.
-func (t *tx) isEnded(id string) (ended bool, err error) {
-	err = t.row("isEnded", id).Scan(&ended)
-	return ended, err
 }
 
 // done is the answer that the run has succeeded: the place of who waited for it goes.

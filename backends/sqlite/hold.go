@@ -4,7 +4,7 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 
 	"flockd/backends"
 )
@@ -21,7 +21,7 @@ func (s *Store) Renew(ctx context.Context, lease backends.Lease) (backends.Renew
 			return err
 		}
 		if !mine.holds(s.clock.boot, t.now) {
-			return backends.ErrLost
+			return t.gone(lease.ID)
 		}
 		renewal.Notice = mine.told()
 		return t.exec("renew", t.now, t.now+int64(lease.TTL), mine.seq)
@@ -33,14 +33,19 @@ func (s *Store) Renew(ctx context.Context, lease backends.Lease) (backends.Renew
 func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Outcome) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	var gone bool
+	var gone error
 	var rings []int64
 	err := s.step(ctx, logged, func(t *tx) error {
 		mine, err := scan(t.row("mine", s.prefix, key, id))
 		if err != nil {
 			return err
 		}
-		if gone = mine.ended(s.clock.boot, t.now); mine != nil {
+		if mine.ended(s.clock.boot, t.now) {
+			if gone = t.gone(id); !errors.Is(gone, backends.ErrLost) {
+				return gone
+			}
+		}
+		if mine != nil {
 			if rings, err = t.leave(mine, outcome); err != nil {
 				return err
 			}
@@ -50,8 +55,8 @@ func (s *Store) Release(ctx context.Context, key, id string, outcome backends.Ou
 	if err == nil {
 		s.ring(rings...)
 	}
-	if err == nil && gone {
-		err = backends.ErrLost
+	if err == nil {
+		err = gone
 	}
 	return s.failed("release", key, s.lostIfMoved(err))
 }
@@ -103,49 +108,6 @@ func (t *tx) record(mine *claim, outcome backends.Outcome) error {
 	return keep(1)
 }
 
-// Ask implements backends.Backend.
-func (s *Store) Ask(ctx context.Context, key, id string, notice backends.Notice) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	var theirs *claim
-	var rings []int64
-	err := s.step(ctx, logged, func(t *tx) (err error) {
-		if theirs, err = scan(t.row("mine", s.prefix, key, id)); err != nil {
-			return err
-		}
-		switch {
-		case theirs == nil || !theirs.live(s.clock.boot, t.now),
-			notice.Kind == backends.Supersede && !theirs.waits():
-			return backends.ErrNotFound
-		case notice.Force:
-			rings, err = t.force(theirs, notice)
-			return err
-		}
-		return t.exec("notify", noticeText(notice), theirs.seq)
-	})
-	if err == nil {
-		s.ring(rings...)
-		s.tell(theirs)
-	}
-	return s.failed("ask", key, err)
-}
-
-// force removes a claim at once, and records the run that it breaks. It returns whom to
-// wake.
-func (t *tx) force(theirs *claim, notice backends.Notice) ([]int64, error) {
-	boot := t.store.clock.boot
-	if theirs.holds(boot, t.now) {
-		if err := t.record(theirs, backends.Outcome{Class: backends.Broken, Notice: notice}); err != nil {
-			return nil, err
-		}
-	}
-	rings, err := t.remove(theirs)
-	if err != nil {
-		return nil, err
-	}
-	return rings, t.exec("end", theirs.id, boot, t.now+int64(tombstone))
-}
-
 // ended reports whether c has nothing left to release.
 func (c *claim) ended(boot string, now int64) bool {
 	return c == nil || c.state == backends.Cooling || !c.leased(boot, now)
@@ -154,22 +116,4 @@ func (c *claim) ended(boot string, now int64) bool {
 // holds reports whether c is a hold whose lease hasn't run out.
 func (c *claim) holds(boot string, now int64) bool {
 	return c != nil && c.state == backends.Holding && c.leased(boot, now)
-}
-
-// told is the notice that was left for c.
-func (c *claim) told() backends.Notice { return noticeIn(c.notice) }
-
-// noticeIn reads a notice; empty is none.
-func noticeIn(text string) (n backends.Notice) {
-	if text != "" {
-		json.Unmarshal([]byte(text), &n) // what can't be read asks nothing
-	}
-	return n
-}
-
-func noticeText(n backends.Notice) string {
-	if n == (backends.Notice{}) {
-		return ""
-	}
-	return encode(n)
 }

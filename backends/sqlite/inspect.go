@@ -3,7 +3,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -25,8 +24,8 @@ func (s *Store) glance(ctx context.Context, req backends.Request) error {
 		if mine != nil || err != nil {
 			return err
 		}
-		if ended, err := t.isEnded(req.ID); ended || err != nil {
-			return cmp.Or(err, backends.ErrLost)
+		if err := t.forbidden(req.ID); err != nil {
+			return err
 		}
 		return not
 	})

@@ -92,7 +92,7 @@ func (t *tx) complete(lease backends.Lease) ([]int64, error) {
 		return nil, err
 	}
 	if !mine.holds(t.store.clock.boot, t.now) {
-		return nil, backends.ErrLost
+		return nil, t.gone(lease.ID)
 	}
 	at := t.store.wall()
 	var forgets int64

@@ -200,12 +200,24 @@ func (t *tx) before(first, mine *claim) (*claim, error) {
 }
 
 // freed is whom c, which has left the line, kept from holding, as far as they are to be
-// woken: the shared ones behind an unshared one, all at once; of others the first.
+// woken: the shared ones behind an unshared one, all at once; of others the first. Where
+// that's nobody, the one that waited for c's own turn is: it has to learn what it waits
+// for now.
 func (t *tx) freed(c *claim) ([]int64, error) {
 	next, err := t.meet("behind", t.store.prefix, c.key, c.seq)
-	switch {
-	case next == nil || err != nil:
+	if next == nil || err != nil {
 		return nil, err
+	}
+	rings, err := t.comes(c, next)
+	if len(rings) == 0 && c.waits() && next.waits() && (c.mode != backends.Shared || next.mode != backends.Shared) {
+		rings = []int64{next.seq}
+	}
+	return rings, err
+}
+
+// comes is those whose turn has come since c has left, next the first behind it.
+func (t *tx) comes(c, next *claim) ([]int64, error) {
+	switch {
 	case next.mode == backends.Exclusive || next.mode == backends.Slots && next.state == backends.Waiting:
 		return t.ifItComes(next)
 	case next.mode == backends.Shared && c.mode != backends.Shared:

@@ -16,8 +16,9 @@ import (
 
 // claimant is one ID in a random walk, in this store and in the reference one.
 type claimant struct {
-	req  backends.Request
-	seen any // of its last answer, if it waits
+	req    backends.Request
+	seen   any    // of its last answer, if it waits
+	before string // the ID in front that it waited for by then
 }
 
 // twins does the same to a database and to package mem.
@@ -28,6 +29,7 @@ type twins struct {
 	r      *rand.Rand
 	often  int // the kind of most claims
 	live   []*claimant
+	left   []string // IDs that waited, and left the line
 	log    []string
 }
 
@@ -105,7 +107,7 @@ func (w *twins) asks(c *claimant) {
 		if got, want := plain(held), plain(theirHeld); got != want {
 			w.Errorf("held: %s; want %s", got, want)
 		}
-		c.seen = held.Seen
+		c.seen, c.before = held.Seen, w.before(c)
 	} else {
 		c.seen = nil
 	}
@@ -133,6 +135,7 @@ func plain(h *backends.HeldError) string {
 func (w *twins) leaves(c *claimant) {
 	outcome := backends.Outcome{Class: "finished"}
 	w.did("%s leaves", c.req.ID)
+	w.leavesLine(c)
 	err, want := w.ours.Release(w.Context(), "k", c.req.ID, outcome), w.theirs.Release(w.Context(), "k", c.req.ID, outcome)
 	if !errors.Is(err, want) {
 		w.Errorf("Release = %v, want %v", err, want)
@@ -146,6 +149,9 @@ func (w *twins) isTold(c *claimant) {
 		notice = backends.Notice{Kind: backends.Supersede}
 	}
 	w.did("%s is told %+v", c.req.ID, notice)
+	if notice.Force {
+		w.leavesLine(c)
+	}
 	err, want := w.ours.Ask(w.Context(), "k", c.req.ID, notice), w.theirs.Ask(w.Context(), "k", c.req.ID, notice)
 	if !errors.Is(err, want) {
 		w.Errorf("Ask = %v, want %v", err, want)
@@ -155,6 +161,33 @@ func (w *twins) isTold(c *claimant) {
 	}
 	if notice.Force {
 		w.forget(c)
+	}
+}
+
+// line is the claims of the line, and where c is among them; -1: nowhere.
+func (w *twins) line(c *claimant) (line []backends.Claim, at int) {
+	status, err := w.theirs.Inspect(w.Context(), "k")
+	if err != nil {
+		w.Fatal(err)
+	}
+	return status.Line, slices.IndexFunc(status.Line, func(l backends.Claim) bool { return l.ID == c.req.ID })
+}
+
+// before is the ID in front of c that it waits for.
+func (w *twins) before(c *claimant) string {
+	line, at := w.line(c)
+	for i := at - 1; i >= 0; i-- {
+		if c.req.Mode != backends.Shared || line[i].Mode != backends.Shared {
+			return line[i].ID
+		}
+	}
+	return ""
+}
+
+// leavesLine notes that c is about to leave, if it waits.
+func (w *twins) leavesLine(c *claimant) {
+	if line, at := w.line(c); at >= 0 && line[at].State == backends.Waiting {
+		w.left = append(w.left, c.req.ID)
 	}
 }
 
@@ -196,7 +229,8 @@ func shape(s backends.Status) string {
 
 // checkWake is rule 8: of those who may hold as of now, the first who waits for a slot or
 // an exclusive hold was woken, and all for a shared one. Who may not hold was left alone,
-// unless there is something to hear: a notice, or when a hold that cools will end.
+// unless there is something to hear: a notice, when a hold that cools will end, or that
+// the waiter in front has left.
 func (w *twins) checkWake(c *claimant, line []backends.Claim) {
 	at := slices.IndexFunc(line, func(l backends.Claim) bool { return l.ID == c.req.ID })
 	if at < 0 || c.seen == nil || line[at].Notice != (backends.Notice{}) {
@@ -205,10 +239,13 @@ func (w *twins) checkWake(c *claimant, line []backends.Claim) {
 	front := line[:at]
 	behindASlot := c.req.Mode == backends.Slots && slices.ContainsFunc(front, func(f backends.Claim) bool { return f.State == backends.Waiting })
 	cools := slices.ContainsFunc(line, func(f backends.Claim) bool { return f.State == backends.Cooling })
+	left := slices.Contains(w.left, c.before)
 	switch fits := backends.Fits(line[at], front); {
+	case left && c.req.Mode != backends.Shared && !w.rung(c):
+		w.Errorf("%s wasn't woken though %s has left: %+v", c.req.ID, c.before, line)
 	case fits && !behindASlot && !w.rung(c):
 		w.Errorf("%s wasn't woken: %+v", c.req.ID, line)
-	case !fits && !cools && w.rung(c):
+	case !fits && !cools && !left && w.rung(c):
 		w.Errorf("%s was woken for nothing: %+v", c.req.ID, line)
 	}
 }

@@ -40,11 +40,14 @@ CREATE INDEX line ON claims (prefix, key, seq);
 -- Who waits, those for an unshared hold first: to count them, and to find the next one of a kind.
 CREATE INDEX places ON claims (prefix, key, mode = 'shared', seq, expires_mono) WHERE state = 'waiting';
 
--- IDs that were released: an acquire overtaken by its own release finds itself here.
+-- IDs that were released: an acquire overtaken by its own release finds itself here. And those
+-- that were removed, or asked to leave the line: they are told by whom.
 CREATE TABLE ended (
     id         TEXT    PRIMARY KEY,
     boot       TEXT    NOT NULL,
-    until_mono INTEGER NOT NULL
+    until_mono INTEGER NOT NULL,
+    seq        INTEGER NOT NULL DEFAULT 0, -- the place of its claim; 0: released
+    notice     TEXT    NOT NULL DEFAULT '' -- JSON; empty: released
 ) WITHOUT ROWID;
 CREATE INDEX forgotten ON ended (until_mono);
 

@@ -79,12 +79,15 @@ UPDATE claims SET notice = ?, told = 0 WHERE seq = ?;
 -- name: forgetClaims
 DELETE FROM claims WHERE boot <> ?;
 
--- name: isEnded
-SELECT EXISTS (SELECT 1 FROM ended WHERE id = ?);
+-- name: ended
+SELECT seq, notice FROM ended WHERE id = ?;
 
 -- name: end
 INSERT INTO ended (id, boot, until_mono) VALUES (?, ?, ?)
-ON CONFLICT (id) DO UPDATE SET until_mono = excluded.until_mono;
+ON CONFLICT (id) DO UPDATE SET until_mono = max(until_mono, excluded.until_mono);
+
+-- name: forbid
+INSERT OR REPLACE INTO ended (id, boot, until_mono, seq, notice) VALUES (?, ?, ?, ?, ?);
 
 -- name: forgetEnded
 DELETE FROM ended WHERE boot <> ? OR until_mono <= ?;
@@ -133,6 +136,8 @@ ALTER TABLE claims ADD COLUMN run TEXT;
 ALTER TABLE claims ADD COLUMN keep INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX places ON claims (prefix, key, mode = 'shared', seq, expires_mono) WHERE state = 'waiting';
 ALTER TABLE runs ADD COLUMN notice TEXT NOT NULL DEFAULT '';
+ALTER TABLE ended ADD COLUMN seq INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE ended ADD COLUMN notice TEXT NOT NULL DEFAULT '';
 CREATE TABLE ledger (
     prefix       TEXT    NOT NULL,
     key          TEXT    NOT NULL,
