@@ -129,22 +129,25 @@ func (q *breakQuery) check() error {
 func (q *breakQuery) ask(ctx context.Context, key string, claims []backends.Claim) error {
 	notice := backends.Notice{Kind: backends.Break, By: owner(q.Streams, "flockd", ""), Reason: q.reason.of, Force: q.force.of}
 	for _, c := range claims {
-		_, err := ask(ctx, q.query, func(ctx context.Context, b backends.Backend) (struct{}, error) {
+		again, err := change(ctx, q.query, func(ctx context.Context, b backends.Backend) (struct{}, error) {
 			return struct{}{}, b.Ask(ctx, key, c.ID, notice)
 		})
 		if err != nil && !isNotThere(err) {
 			return err
 		}
-		level, text := q.asked(key, c, err)
+		level, text := q.asked(key, c, again, err)
 		q.print.say(level, text, slog.String("key", key), slog.String("backend", q.address()), slog.String("id", c.ID))
 	}
 	return q.await(ctx, key, claims)
 }
 
-// asked says what has come of a question, and what is to be expected.
-func (q *breakQuery) asked(key string, c backends.Claim, err error) (slog.Level, string) {
+// asked says what has come of a question, and what is to be expected. Whoever was removed
+// by an attempt before, or asked to leave the line, is known to the store.
+func (q *breakQuery) asked(key string, c backends.Claim, again bool, err error) (slog.Level, string) {
 	who := namedOwner(c.Owner)
 	switch {
+	case err != nil && again && c.State == backends.Holding && !q.force.of:
+		return slog.LevelInfo, who + " has gone, by itself or since it was asked"
 	case err != nil:
 		return slog.LevelInfo, who + " has gone by itself"
 	case q.force.of && c.State == backends.Holding:

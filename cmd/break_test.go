@@ -1,6 +1,8 @@
 package cmd
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -94,4 +96,66 @@ func TestBreakOfNobody(t *testing.T) {
 	wantAnswer(t, queryStore(t, store, "status", "-q", "k"), 0, "")
 	next := statusStore{statuses: statuses()}
 	wantAnswer(t, queryStore(t, next, "break", "next", "--reason", "r", "--yes"), 1, "nobody holds next; 1 waiting")
+}
+
+// deafStore does what it is asked once, and keeps the answer to itself.
+type deafStore struct {
+	*mem.Store
+	asked  int
+	happen func() // before it is asked again
+}
+
+var errNoAnswer = errors.New("connection reset")
+
+func (s *deafStore) lost(err error) error {
+	if s.asked++; s.asked > 1 || err != nil {
+		return err
+	}
+	if s.happen != nil {
+		s.happen()
+	}
+	return errNoAnswer
+}
+
+func (s *deafStore) Ask(ctx context.Context, key, id string, n backends.Notice) error {
+	return s.lost(s.Store.Ask(ctx, key, id, n))
+}
+
+func (s *deafStore) Forget(ctx context.Context, key, run string) error {
+	return s.lost(s.Store.Forget(ctx, key, run))
+}
+
+func TestBreakWhoseAnswerIsLost(t *testing.T) {
+	for _, c := range []struct {
+		force  bool
+		happen func(*mem.Store, backends.Lease)
+		want   string
+	}{
+		{true, func(*mem.Store, backends.Lease) {}, "took k from root@web2 (pid 4711, report.sh)"},
+		{false, func(*mem.Store, backends.Lease) {}, "asked root@web2 (pid 4711, report.sh) to stop"},
+		{false, func(s *mem.Store, l backends.Lease) { s.Release(context.Background(), "k", l.ID, backends.Outcome{}) },
+			"root@web2 (pid 4711, report.sh) has gone, by itself or since it was asked"},
+	} {
+		store := &deafStore{Store: mem.New()}
+		lease := take(t, store, nil)
+		store.happen = func() { c.happen(store.Store, lease) }
+		args := []string{"break", "k", "--reason", "r", "--yes"}
+		if c.force {
+			args = append(args, "--force")
+		}
+		wantAnswer(t, queryStore(t, store, args...), 0, c.want)
+		if store.asked != 2 {
+			t.Errorf("asked %d times", store.asked)
+		}
+	}
+}
+
+func TestForgetWhoseAnswerIsLost(t *testing.T) {
+	store := &deafStore{Store: mem.New()}
+	lease := take(t, store, func(r *backends.Request) { r.Once = &backends.Once{ID: "v42"} })
+	if err := store.Complete(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	wantAnswer(t, queryStore(t, store, "once", "forget", "k", "v42"), 0, `forgot run "v42" of k`)
+	wantAnswer(t, queryStore(t, store, "once", "forget", "k", "v42"), 1, `no run "v42" of k is recorded`)
 }

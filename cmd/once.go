@@ -157,10 +157,11 @@ func (q *query) forgetRun(cmd *cobra.Command, args []string) error {
 	if err := q.prepare(cmd, key); err != nil {
 		return err
 	}
-	_, err = ask(cmd.Context(), q, ledgered(func(ctx context.Context, l backends.Ledger) (struct{}, error) {
+	again, err := change(cmd.Context(), q, ledgered(func(ctx context.Context, l backends.Ledger) (struct{}, error) {
 		return struct{}{}, l.Forget(ctx, key, run)
 	}))
 	switch {
+	case again && errors.Is(err, backends.ErrNotFound): // by the attempt before
 	case isNotThere(err):
 		return q.nothing(key, fmt.Sprintf("no run %q of %s is recorded in %s; flockd once list shows those that are", run, key, q.place()))
 	case err != nil:

@@ -14,9 +14,12 @@ import (
 // noticeOf is the notice that ended a run, or its wait; zero: none did.
 func noticeOf(res runner.Result) backends.Notice {
 	var lost *runner.LostError
+	var removed *backends.RemovedError
 	switch {
 	case errors.As(res.Err, &lost):
 		return cleanNotice(lost.Notice)
+	case errors.As(res.Err, &removed):
+		return cleanNotice(removed.Notice)
 	case res.Held != nil:
 		return cleanNotice(res.Held.Notice)
 	}
@@ -35,13 +38,13 @@ func (r *lockedRun) reportSkip(res runner.Result, class slog.Attr) {
 }
 
 func (r *lockedRun) whySkipped(res runner.Result) string {
-	switch {
-	case errors.Is(res.Err, runner.ErrRemoved):
+	switch n := noticeOf(res); {
+	case n != backends.Notice{}:
+		return whyLeft(n)
+	case errors.Is(res.Err, runner.ErrLapsed):
 		return res.Err.Error()
 	case res.Held == nil:
-		return fmt.Sprintf("the store %s is unavailable: %s", r.backend, r.whyNot(res.Err))
-	case res.Held.Notice != backends.Notice{}:
-		return whyLeft(res.Held.Notice)
+		return r.whyUnavailable(res.Err)
 	}
 	text := heldText(res.Held, r.wish())
 	if slices.ContainsFunc(res.Held.Holders, r.encloses) {
@@ -61,8 +64,11 @@ func (r *lockedRun) whySkipped(res runner.Result) string {
 // whyLeft says who made a run leave the line, and why.
 func whyLeft(n backends.Notice) string {
 	text := "asked to leave the line by "
-	if n.Kind == backends.Supersede {
+	switch {
+	case n.Kind == backends.Supersede:
 		text = "superseded by "
+	case n.Force:
+		text = "its place in line was removed by "
 	}
 	text += ownerText(n.By)
 	if n.Reason != "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -121,6 +122,17 @@ func ask[T any](ctx context.Context, q *query, do func(context.Context, backends
 		case <-time.After(pause):
 		}
 	}
+}
+
+// change is ask for what changes something. again says that an attempt before had no
+// answer: backends.ErrNotFound may be its doing.
+func change(ctx context.Context, q *query, do func(context.Context, backends.Backend) (struct{}, error)) (again bool, err error) {
+	var attempts atomic.Int32
+	_, err = ask(ctx, q, func(ctx context.Context, b backends.Backend) (struct{}, error) {
+		attempts.Add(1)
+		return do(ctx, b)
+	})
+	return attempts.Load() > 1, err
 }
 
 // askOnce doesn't wait for a store that hangs.

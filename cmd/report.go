@@ -26,7 +26,7 @@ func (r *lockedRun) report(res runner.Result) {
 	case runner.MaxRuntime:
 		r.say(slog.LevelError, fmt.Sprintf("stopped %s after --max-runtime %s: the command %s", r.key, short(r.maxRuntime), exitText(res.Exit)), class, token)
 	case runner.Unavailable:
-		r.say(slog.LevelError, fmt.Sprintf("no lock on %s: the store %s is unavailable: %s; the command did not run", r.key, r.backend, r.whyNot(res.Err)), class)
+		r.say(slog.LevelError, fmt.Sprintf("no lock on %s: %s; the command did not run", r.key, r.whyUnavailable(res.Err)), class)
 		r.hint(res.Err)
 	case runner.Interrupted:
 		r.say(slog.LevelInfo, fmt.Sprintf("stopped waiting for %s: signal %s", r.key, signalName(res.Signal)), class)
@@ -40,6 +40,16 @@ func (r *lockedRun) report(res runner.Result) {
 	default:
 		r.print.fail(res.Err, class)
 	}
+}
+
+// whyUnavailable doesn't blame the store where it had granted the key: the hold was lost before
+// its command could be started.
+func (r *lockedRun) whyUnavailable(err error) string {
+	var lost *runner.LostError
+	if errors.As(err, &lost) {
+		return lost.Error()
+	}
+	return fmt.Sprintf("the store %s is unavailable: %s", r.backend, r.whyNot(err))
 }
 
 // whyNot is the text of err without what the line says anyway: which key was asked for.

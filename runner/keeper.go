@@ -16,7 +16,7 @@ import (
 type LostError struct {
 	Key    string
 	Token  backends.Token
-	Notice backends.Notice // set if somebody asked for the key, or is known to have removed the hold: Notice.Force
+	Notice backends.Notice // set if somebody asked for the key, or has removed the hold: Notice.Force
 	Err    error           // backends.ErrLost by the store's word, ErrExpiring by our clock; nil where the hold was asked for
 }
 
@@ -127,7 +127,7 @@ func (k *keeper) standing() error {
 // left is how long the lease may yet last.
 func (k *keeper) left() time.Duration {
 	t := k.read()
-	if t.gone {
+	if t.gone != nil {
 		return 0
 	}
 	return max(t.sent+t.timing.Trusted-k.clock(), 0)
@@ -254,7 +254,7 @@ func (k *keeper) failed(t term, err error, now time.Duration) {
 	t = t.failed(err, now)
 	k.write(t)
 	level := slog.LevelDebug
-	if k.failures == 1 && !t.gone {
+	if k.failures == 1 && t.gone == nil {
 		level = slog.LevelWarn
 	}
 	k.log.Log(context.Background(), level, "renewal failed",
@@ -286,7 +286,7 @@ func (k *keeper) blame(err error) {
 	k.why = telling(k.why, err)
 }
 
-// lost is err as a *LostError, with why no renewal succeeded.
+// lost is err as a *LostError, with who has removed the hold, or why no renewal succeeded.
 func (k *keeper) lost(err error) error {
 	if lost, ok := err.(*LostError); ok {
 		return lost
@@ -296,5 +296,5 @@ func (k *keeper) lost(err error) error {
 	if err == ErrExpiring && k.why != nil {
 		err = fmt.Errorf("%w: %w", err, k.why)
 	}
-	return &LostError{Key: k.lease.Key, Token: k.lease.Token, Err: err}
+	return &LostError{Key: k.lease.Key, Token: k.lease.Token, Notice: removal(err), Err: err}
 }

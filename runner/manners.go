@@ -8,8 +8,18 @@ import (
 	"flockd/backends"
 )
 
-// ErrRemoved says that somebody has removed our place in line.
-var ErrRemoved = errors.New("its place in line was removed")
+// ErrLapsed says that our claim ended by itself: we asked again too late.
+var ErrLapsed = errors.New("its place in line, or what it was granted, has run out")
+
+// removal is the notice that the store's word gives for the end of a claim; zero: it was
+// nobody's doing.
+func removal(err error) backends.Notice {
+	var removed *backends.RemovedError
+	if errors.As(err, &removed) {
+		return removed.Notice
+	}
+	return backends.Notice{}
+}
 
 // crowded reports whether as many wait in front of us as may wait at all. Those behind
 // us don't count: of several that come at once the first ones stay.

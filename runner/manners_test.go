@@ -179,12 +179,52 @@ func TestPlaceThatIsBroken(t *testing.T) {
 				if r.Class != Skipped || clock.now() != sec || !slices.Equal(holders(t, b), []string{"other"}) {
 					t.Errorf("got %+v after %v, left %v", r, clock.now(), holders(t, b))
 				}
-				if force != errors.Is(r.Err, ErrRemoved) || !force && (r.Held.Notice.By != operator || r.Held.Notice.Reason != "stuck") {
+				notice := removal(r.Err)
+				if !force {
+					notice = r.Held.Notice
+				}
+				if notice.By != operator || notice.Reason != "stuck" || notice.Force != force {
 					t.Errorf("got %+v", r)
 				}
 			})
 		})
 	}
+}
+
+// Who was asked to leave while the store was out of its reach hears of it when its place
+// has long ended.
+func TestPlaceThatWasBrokenLongAgo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, clock := mem.New(), newClock()
+		hold(t, b, "other")
+		after(sec, func() { breakIt(t, b, "us", false) })
+		f := &faulty{Backend: b, acquire: func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+			if at := clock.now(); at > 0 && at < 30*sec {
+				return backends.Lease{}, errors.New("no route")
+			}
+			return b.Acquire(ctx, r)
+		}}
+		_, r := acquire(t.Context(), waitFor(f, Forever), clock.now)
+		if n := removal(r.Err); r.Class != Skipped || n.By != operator || n.Reason != "stuck" || n.Force {
+			t.Errorf("got %+v", r)
+		}
+	})
+}
+
+// Nobody is blamed for a claim that has run out.
+func TestClaimThatHasRunOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		f := &faulty{Backend: mem.New(), acquire: func(context.Context, backends.Request) (backends.Lease, error) {
+			if asked++; asked == 1 {
+				return backends.Lease{}, errors.New("no answer")
+			}
+			return backends.Lease{}, backends.ErrLost
+		}}
+		if _, r := acquire(t.Context(), waitFor(f, Forever), newClock().now); r.Class != Skipped || r.Err != ErrLapsed {
+			t.Errorf("got %+v", r)
+		}
+	})
 }
 
 // A wait that would never end is none, also where another stands between.

@@ -113,7 +113,7 @@ type Class string
 
 const (
 	Finished    Class = "finished"    // it ran under the lock from start to end
-	Skipped     Class = "skipped"     // the key is taken: Result.Held, with a Notice if somebody asked us to leave the line; or Result.Err says why
+	Skipped     Class = "skipped"     // the key is taken: Result.Held, with a Notice if somebody asked us to leave the line; or Result.Err says why, as *backends.RemovedError by whom
 	Done        Class = "done"        // this run has succeeded before: Result.Err is a *backends.DoneError
 	Lost        Class = "lost"        // the lease was lost while it ran, or its success could not be recorded: Result.Err
 	Unavailable Class = "unavailable" // the store could not be reached or refused: Result.Err; the command did not run

@@ -95,7 +95,7 @@ func giveBack(ctx context.Context, b backends.Backend, lease backends.Lease, out
 }
 
 // release gives the lease back. A hold that is gone unexpectedly was lost while
-// the command ran.
+// the command ran, unless it is proven that it wasn't.
 func (r *run) release(ctx context.Context, k *keeper, res Result) Result {
 	outcome := backends.Outcome{Class: string(res.Class), Exit: res.Exit.Code, Success: succeeded(res)}
 	var lost *LostError
@@ -106,25 +106,11 @@ func (r *run) release(ctx context.Context, k *keeper, res Result) Result {
 		outcome = backends.Outcome{} // nothing ran
 	}
 	err := release(ctx, r.o.Backend, k.lease, outcome, k.left(), r.o.Log)
-	if err != nil && res.Class != Lost && res.Exit != (Exit{}) {
+	if err != nil && res.Class != Lost && res.Exit != (Exit{}) && !r.proven {
 		res.Class, res.Err = Lost, k.lost(err)
 	}
 	if err != nil && errors.As(res.Err, &lost) && lost.Notice == (backends.Notice{}) {
-		lost.Notice = breaker(ctx, r.o.Backend, k.lease)
+		lost.Notice = removal(err)
 	}
 	return res
-}
-
-// breaker is the notice of whoever has removed the hold of lease by force; zero: that
-// isn't known.
-func breaker(ctx context.Context, b backends.Backend, lease backends.Lease) backends.Notice {
-	var status backends.Status
-	err := within(context.WithoutCancel(ctx), askAtMost, func(ctx context.Context) (err error) {
-		status, err = b.Inspect(ctx, lease.Key)
-		return err
-	})
-	if last := status.Last; err == nil && last != nil && last.Token == lease.Token && last.Class == backends.Broken {
-		return last.Notice
-	}
-	return backends.Notice{}
 }

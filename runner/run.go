@@ -54,6 +54,8 @@ type run struct {
 	stops chan os.Signal // what a terminal stops a job with, once we hold the key
 	guard *guardian      // over it; nil: there is none
 	early []os.Signal    // came before the command, and are for it
+
+	proven bool // the hold was, after the command had ended: its success is recorded
 }
 
 // launch is the start of a command.
@@ -168,6 +170,9 @@ func (r *run) underLease(ctx context.Context, k *keeper) Result {
 		}
 	}
 	if err := k.standing(); err != nil {
+		if unfailed(err) {
+			err = k.lost(ErrPaused)
+		}
 		return Result{Class: Unavailable, Err: err}
 	}
 	return r.command(ctx, &k.lease, k)
@@ -228,11 +233,14 @@ func (r *run) verdict(k *keeper, lost error) error {
 	if lost == nil {
 		lost = k.standing()
 	}
-	if r.guard.late() && (lost == nil || errors.Unwrap(lost) == ErrExpiring) { // no renewal had failed
+	if r.guard.late() && (lost == nil || unfailed(lost)) {
 		return k.lost(ErrPaused)
 	}
 	return lost
 }
+
+// unfailed reports whether a lease ran out though no renewal had failed.
+func unfailed(lost error) bool { return errors.Unwrap(lost) == ErrExpiring }
 
 func (r *run) supervision(p process, k *keeper) *supervision {
 	s := &supervision{

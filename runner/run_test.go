@@ -133,10 +133,49 @@ func TestRunThatEndsAfterAnUnseenBreakIsLost(t *testing.T) {
 			}
 		})
 		r, _ := runFake(t, Options{Backend: b}, newFake(), 2*sec) // before the next renewal
-		if r.Class != Lost || !errors.Is(r.Err, backends.ErrLost) {
+		var lost *LostError
+		if r.Class != Lost || !errors.Is(r.Err, backends.ErrLost) || !errors.As(r.Err, &lost) || lost.Notice.Kind != backends.Break {
 			t.Errorf("got %+v", r)
 		}
 	})
+}
+
+// A command isn't started under a hold that was lost meanwhile, and the store is blamed
+// for that only if it had failed.
+func TestHoldThatIsLostBeforeTheStart(t *testing.T) {
+	down := errors.New("down")
+	for name, tc := range map[string]struct {
+		renewal error
+		between func(*mem.Store, *since)
+		says    string
+	}{
+		"paused":  {nil, func(_ *mem.Store, clock *since) { clock.sleep(time.Hour) }, ErrPaused.Error()},
+		"silent":  {down, func(*mem.Store, *since) { time.Sleep(50 * sec) }, ErrExpiring.Error() + ": down"},
+		"removed": {nil, func(b *mem.Store, _ *since) { breakIt(t, b, "us", true); time.Sleep(sec) }, "broken by ops@desk: stuck"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, clock := mem.New(), newClock()
+				f := &faulty{Backend: b, renew: func(ctx context.Context, l backends.Lease) (backends.Renewal, error) {
+					if tc.renewal != nil {
+						return backends.Renewal{}, tc.renewal
+					}
+					return b.Renew(ctx, l)
+				}}
+				o := Options{Backend: f, Request: request("us"), Grace: DefaultGrace, Log: quiet, OnGrant: func(backends.Lease) error {
+					tc.between(b, clock)
+					return nil
+				}}
+				r := &run{o: o.withDefaults(), clock: clock.now, tick: tick, plant: nobody, start: func(launch) (process, error) {
+					t.Error("it runs")
+					return nil, errors.New("no")
+				}}
+				if res := r.run(t.Context()); res.Class != Unavailable || res.Err == nil || res.Err.Error() != tc.says {
+					t.Errorf("got %+v", res)
+				}
+			})
+		})
+	}
 }
 
 // Woken after the lease, the end of the command may be seen first.

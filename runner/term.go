@@ -30,7 +30,7 @@ type term struct {
 	sent   time.Duration // when the last request that succeeded was sent
 	next   time.Duration // when to renew, or while asking, when to give that attempt up
 	asking bool          // a renewal is in flight
-	gone   bool          // by the store's word, which is final
+	gone   error         // the store's word that it is, which is final; nil: none
 	due    *stop         // to be told
 	told   bool          // a stop has been told: no other for want of a renewal
 }
@@ -64,7 +64,7 @@ func (t term) decide(now time.Duration) step {
 		return step{do: tell, stop: *t.due}
 	case !t.told && now >= t.sent+t.timing.Term:
 		return step{do: tell, stop: stop{t.sent + t.timing.Kill, ErrExpiring}}
-	case t.gone:
+	case t.gone != nil:
 		return step{do: rest, at: never}
 	case now >= t.next && t.asking:
 		return step{do: giveUp}
@@ -111,7 +111,7 @@ func (t term) hinted(now time.Duration) term {
 func (t term) failed(err error, now time.Duration) term {
 	t.asking, t.next = false, now+t.timing.Retry
 	if errors.Is(err, backends.ErrLost) {
-		t.gone = true
+		t.gone = err
 		t.due = &stop{min(now+min(t.timing.Grace, lostGrace), t.sent+t.timing.Kill), err}
 	}
 	return t
@@ -147,8 +147,8 @@ func (t term) late(now time.Duration) term {
 // standing is nil while the lease can be trusted at now.
 func (t term) standing(now time.Duration) error {
 	switch {
-	case t.gone:
-		return backends.ErrLost
+	case t.gone != nil:
+		return t.gone
 	case now >= t.sent+t.timing.Term:
 		return ErrExpiring
 	}

@@ -18,7 +18,8 @@ import (
 const (
 	placeFor   = 15 * time.Second       // how long a dead waiter delays the line
 	askEvery   = 5 * time.Second        // keeps a place of placeFor through two questions lost in a row
-	askAtMost  = 2 * time.Second        // one question; two and a half of them fit into patience
+	askAtMost  = 2 * time.Second        // one question; two and a half of them fit into patience,
+	askAtLast  = 8 * time.Second        // and one to a store that has long been silent: hundreds that ask anew each 2 s keep it busy
 	patience   = 5 * time.Second        // how long the store may be silent
 	leaveFor   = 900 * time.Millisecond // the line is left within a second, with the process
 	backoffMin = 50 * time.Millisecond  // a store that refuses connections is asked 20 times a second at most,
@@ -61,6 +62,7 @@ type line struct {
 	open    bool                // the last question may be granted yet
 	told    bool                // OnWait was called
 	barred  bool                // the store refuses that we ask others to leave
+	limit   time.Duration       // of the next question
 	backoff time.Duration
 	floor   time.Duration
 }
@@ -126,10 +128,7 @@ func (l *line) stand(ctx context.Context) (grant, Result) {
 // ask asks once, and doesn't wait for an answer that could come too late.
 func (l *line) ask(ctx context.Context) (grant, error) {
 	req := l.o.Request
-	limit := min(askAtMost, l.patienceLeft())
-	if t, err := TimingOf(l.o.Backend.Traits(), req.TTL, l.o.Grace); err == nil {
-		limit = min(limit, t.Term)
-	}
+	limit := l.askLimit()
 	if l.o.Wait != 0 {
 		req.Place = placeFor
 	}
@@ -139,7 +138,11 @@ func (l *line) ask(ctx context.Context) (grant, error) {
 		lease, err = l.o.Backend.Acquire(ctx, req)
 		return err
 	})
+	l.limit = askAtMost
 	if err != nil {
+		if l.clock() >= sent+limit-words { // it was told to end
+			l.limit = min(2*limit, askAtLast)
+		}
 		return grant{}, err
 	}
 	l.claimed, l.open = true, true
@@ -148,6 +151,17 @@ func (l *line) ask(ctx context.Context) (grant, error) {
 		err = errLate
 	}
 	return grant{lease: lease, timing: timing, sent: sent}, err
+}
+
+// askLimit is how long the next question may last: an answer that came later would be of
+// no use. The more had none in a row, the longer, and yet there is time for another one.
+func (l *line) askLimit() time.Duration {
+	left := l.patienceLeft()
+	limit := min(max(min(l.limit, left/2), askAtMost), left)
+	if t, err := TimingOf(l.o.Backend.Traits(), l.o.Request.TTL, l.o.Grace); err == nil {
+		limit = min(limit, t.Term)
+	}
+	return limit
 }
 
 // judge returns a Result with a Class if err ends the wait.
@@ -164,8 +178,10 @@ func (l *line) judge(ctx context.Context, err error) Result {
 		return Result{Class: BadGrace, Err: err}
 	case errors.Is(err, backends.ErrDone):
 		return Result{Class: Done, Err: err}
+	case removal(err) != backends.Notice{}:
+		return Result{Class: Skipped, Err: err}
 	case errors.Is(err, backends.ErrLost) && l.claimed:
-		return Result{Class: Skipped, Err: ErrRemoved}
+		return Result{Class: Skipped, Err: ErrLapsed}
 	case errors.Is(err, backends.ErrRefused), errors.Is(err, backends.ErrLost):
 		return Result{Class: Unavailable, Err: err}
 	}

@@ -207,6 +207,54 @@ func TestSilentStoreIsGivenUp(t *testing.T) {
 	}
 }
 
+// The longer a store is silent, the longer a question waits for its answer, until one
+// comes: within what patience and the lease leave.
+func TestSilentStoreIsGivenTime(t *testing.T) {
+	for name, tc := range map[string]struct {
+		wait, ttl time.Duration
+		limits    []time.Duration // of the first questions
+	}{
+		"long":      {time.Hour, time.Hour, []time.Duration{2 * sec, 4 * sec, 8 * sec, 8 * sec, 0, 2 * sec, 4 * sec}},
+		"at once":   {0, time.Hour, []time.Duration{2 * sec, 2 * sec, 1100 * time.Millisecond}},
+		"20 s":      {20 * sec, time.Hour, []time.Duration{2 * sec, 4 * sec, 7 * sec, 3500 * time.Millisecond}},
+		"short TTL": {time.Hour, 4 * sec, []time.Duration{2 * sec, 2700 * time.Millisecond, 2700 * time.Millisecond}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, clock := mem.New(), newClock()
+				b.Acquire(t.Context(), backends.Request{Key: "k", ID: "other", Mode: backends.Exclusive, TTL: time.Hour})
+				var limits []time.Duration
+				ctx, cancel := context.WithCancel(t.Context())
+				f := &faulty{Backend: b, acquire: func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+					if len(limits) == len(tc.limits) {
+						cancel()
+						return backends.Lease{}, ctx.Err()
+					}
+					sent := clock.now()
+					if tc.limits[len(limits)] == 0 {
+						limits = append(limits, 0)
+						return b.Acquire(ctx, r)
+					}
+					<-ctx.Done()
+					limits = append(limits, clock.now()-sent)
+					return backends.Lease{}, ctx.Err()
+				}}
+				o := waitFor(f, tc.wait)
+				o.Request.TTL = tc.ttl
+				acquire(ctx, o, clock.now)
+				for i, got := range limits {
+					if want := tc.limits[i]; got > want || got < want*8/10-words {
+						t.Errorf("question %d lasted %v, want %v: %v", i+1, got, want, limits)
+					}
+				}
+				if len(limits) < len(tc.limits) {
+					t.Errorf("%d questions: %v", len(limits), limits)
+				}
+			})
+		})
+	}
+}
+
 // One error after nine minutes in line must not cost the place.
 func TestAnErrorInLineKeepsThePlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
