@@ -33,11 +33,12 @@ func TestControls(t *testing.T) {
 		says    string // of the break
 	}{
 		{"a renewal that inserts", []patch{{"backends/redis/renew.lua",
-			`if not mine or not holds(mine) then return {'lost'} end`,
+			`if not mine or not holds(mine) then return`,
 			`if not mine or not holds(mine) then
   mine = {v = version, state = 'holding', mode = 'exclusive', slots = 0, owner = {}, asked = text(now), token = '1', granted = text(now), kept = '0'}
   redis.call('ZADD', KEYS[1], -1, id)
-end`}}, lateRenewal, "no lock can have answered so"},
+end
+if false then return`}}, lateRenewal, "no lock can have answered so"},
 		{"a deadline counted from the reply", []patch{
 			{"runner/keeper.go", `sent := k.inFlight.sent`, `sent := k.clock()`},
 			{"runner/wait.go", `return grant{lease: lease, timing: timing, sent: sent}, err`, `return grant{lease: lease, timing: timing, sent: l.clock()}, err`},

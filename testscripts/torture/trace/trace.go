@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -42,7 +43,7 @@ type Outcome string
 
 const (
 	OK      Outcome = "ok"
-	Held    Outcome = "held"    // By and ByToken are the holder's
+	Held    Outcome = "held"    // By and ByToken are the holder's; By names all, where there are more
 	Next    Outcome = "next"    // nobody holds, and By is the first in line
 	Lost    Outcome = "lost"    // the store's word that the ID has neither hold nor place
 	Refused Outcome = "refused" // certainly not applied
@@ -168,7 +169,7 @@ func answerOf(err error) Event {
 	case err == nil:
 		return Event{Outcome: OK}
 	case errors.As(err, &held) && len(held.Holders) > 0:
-		return Event{Outcome: Held, By: held.Holders[0].ID, ByToken: held.Holders[0].Token}
+		return Event{Outcome: Held, By: all(held.Holders), ByToken: held.Holders[0].Token}
 	case held != nil && held.Next != nil:
 		return Event{Outcome: Next, By: held.Next.ID}
 	case errors.Is(err, backends.ErrLost):
@@ -177,4 +178,12 @@ func answerOf(err error) Event {
 		return Event{Outcome: Refused, Err: err.Error()}
 	}
 	return Event{Outcome: Unknown, Err: err.Error()}
+}
+
+func all(claims []backends.Claim) string {
+	var ids []string
+	for _, c := range claims {
+		ids = append(ids, c.ID)
+	}
+	return strings.Join(ids, " ")
 }
