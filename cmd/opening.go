@@ -21,6 +21,7 @@ type opening struct {
 
 	mu     sync.Mutex
 	latest *attempt // never nil
+	met    error    // by the latest attempt that failed
 }
 
 // attempt is a try to open a store. Its result is there once done is closed.
@@ -87,11 +88,11 @@ func (o *opening) open(ctx context.Context) (backends.Backend, error) {
 	select {
 	case <-a.done:
 	case <-ctx.Done():
-		return nil, errNotOpen
+		return nil, o.notOpen()
 	}
 	if a.err != nil {
 		o.mu.Lock()
-		a.told = true
+		a.told, o.met = true, a.err
 		o.mu.Unlock()
 	}
 	var bad *backends.URLError
@@ -99,6 +100,17 @@ func (o *opening) open(ctx context.Context) (backends.Backend, error) {
 		return nil, &backends.RefusedError{Err: bad} // to try again is of no use
 	}
 	return a.store, a.err
+}
+
+// notOpen is errNotOpen, with the words of what the attempt before has met: that one may
+// have been final, this one isn't.
+func (o *opening) notOpen() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.met == nil {
+		return errNotOpen
+	}
+	return fmt.Errorf("%w: %v", errNotOpen, o.met)
 }
 
 // Unwrap is the store, once it is open; nil before.
@@ -119,7 +131,7 @@ func (o *opening) now() (backends.Backend, error) {
 	if b := o.Unwrap(); b != nil {
 		return b, nil
 	}
-	return nil, errNotOpen
+	return nil, o.notOpen()
 }
 
 // Traits are the store's, once it is open. Before, they are those of a store

@@ -409,7 +409,7 @@ func TestOpening(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := o.Acquire(ended, req); err != errNotOpen {
+	if _, err := o.Acquire(ended, req); !errors.Is(err, errNotOpen) || !strings.Contains(err.Error(), cause.Error()) {
 		t.Errorf("while the opening hangs: %v", err)
 	}
 	if o.Traits().Portable {

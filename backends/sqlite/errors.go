@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/mattn/go-sqlite3"
 
@@ -50,11 +51,12 @@ func (s *Store) classify(err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
+	if e.Code == sqlite3.ErrFull || e.SystemErrno == syscall.ENOSPC {
+		return fmt.Errorf("%s: no space left on the device", s.path)
+	}
 	switch e.Code {
 	case sqlite3.ErrBusy, sqlite3.ErrLocked:
 		return fmt.Errorf("%s is locked by %s: %w", s.path, s.locker(), timeoutOf(err))
-	case sqlite3.ErrFull:
-		return fmt.Errorf("%s: no space left on the device", s.path)
 	case sqlite3.ErrNotADB:
 		return backends.Refuse("if it was one, end the flockd runs that use it, then move it away; else name another file", "%s is not a flockd database", s.path)
 	case sqlite3.ErrCorrupt:

@@ -5,7 +5,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"flockd/backends"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +12,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mattn/go-sqlite3"
+
+	"flockd/backends"
 )
 
 // A holder and a waiter that are frozen between two steps stop nobody.
@@ -155,5 +158,15 @@ func TestCancelledStepIsNotApplied(t *testing.T) {
 	var n int
 	if err := s.db.QueryRow("SELECT count(*) FROM ended").Scan(&n); err != nil || n != 0 {
 		t.Errorf("%d rows, %v", n, err)
+	}
+}
+
+// However SQLite says it.
+func TestFullDiskIsNamed(t *testing.T) {
+	s := open(t, t.TempDir()+"/a.db")
+	for _, e := range []sqlite3.Error{{Code: sqlite3.ErrFull}, {Code: sqlite3.ErrIoErr, SystemErrno: syscall.ENOSPC}} {
+		if err := s.classify(e); err.Error() != s.path+": no space left on the device" {
+			t.Errorf("%+v: %v", e, err)
+		}
 	}
 }
