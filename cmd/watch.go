@@ -14,7 +14,8 @@ import (
 )
 
 // Between two looks of a watch there is a pause of watchEvery at least, and of so many
-// times as long as the look took, which bounds the load on a store with many keys.
+// times as long as the look took, which bounds the load on a store with many keys. After a
+// look that failed it is as long as that took, so that a store's return shows soon.
 const (
 	watchEvery = time.Second
 	watchPause = 9
@@ -81,13 +82,21 @@ func (w *watching) run(ctx context.Context) error {
 		if err != nil && w.away.IsZero() {
 			return err
 		}
-		timer := time.NewTimer(max(watchEvery, watchPause*time.Since(began)))
+		timer := time.NewTimer(w.pause(time.Since(began)))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// pause is how long to wait after a look that took so long.
+func (w *watching) pause(took time.Duration) time.Duration {
+	if w.away.IsZero() {
+		took *= watchPause
+	}
+	return max(watchEvery, took)
 }
 
 // screen is the terminal to draw on; nil: there is none.
@@ -145,14 +154,15 @@ func writeLine(b *bytes.Buffer, v any) error {
 	return e.Encode(v)
 }
 
-// sayAway says that the store gives no answer, once where nothing is drawn over.
+// sayAway says that the store gives no answer, once where nothing is drawn over, else on top,
+// where there is always room.
 func (w *watching) sayAway(now time.Time, err error, screen *screen) {
 	again := !w.away.IsZero()
 	if !again {
 		w.away = now
 	}
 	if screen != nil {
-		text := w.latest.text + "\nno answer for " + age(time.Since(w.away)) + ": " + w.print.clean(err.Error()) + "\n"
+		text := "no answer for " + age(time.Since(w.away)) + ": " + w.print.clean(err.Error()) + "\n\n" + w.latest.text
 		screen.draw(w.Stdout, text)
 	} else if !again {
 		w.print.say(slog.LevelWarn, err.Error()+"; asking again")

@@ -86,6 +86,21 @@ func TestWatchRidesOut(t *testing.T) {
 	}
 }
 
+// TestWatchPause looks again soon after a look that failed, however long that took.
+func TestWatchPause(t *testing.T) {
+	w := &watching{}
+	if got := w.pause(5 * time.Second); got != 45*time.Second {
+		t.Errorf("after a long look %v", got)
+	}
+	w.away = time.Now()
+	if got := w.pause(5 * time.Second); got != 5*time.Second {
+		t.Errorf("after one that failed %v", got)
+	}
+	if got := w.pause(0); got != watchEvery {
+		t.Errorf("after one that failed at once %v", got)
+	}
+}
+
 // TestWatchEndsWithItsReader ends a watch whose output nobody reads any more, though nothing
 // happens that it would write, nor the store answers.
 func TestWatchEndsWithItsReader(t *testing.T) {
