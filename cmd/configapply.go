@@ -26,7 +26,7 @@ func (c *configFile) apply(s *settings) error {
 
 // applyTable takes the settings of the table that is in section of the file.
 func (c *configFile) applyTable(s *settings, table map[string]any, section ...string) error {
-	known := s.presets()
+	known, overruled := s.presets(), s.overruled()
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		path := append(slices.Clone(section), name)
 		var err error
@@ -37,7 +37,11 @@ func (c *configFile) applyTable(s *settings, table map[string]any, section ...st
 			err = usage("the settings are "+strings.Join(slices.Sorted(maps.Keys(known)), ", ")+" and exit",
 				"%s: there is no setting %q", c.at(path...), name)
 		default:
-			err = applyOne(known[name], name, table[name], c.at(path...))
+			to := known[name]
+			if overruled[name] {
+				to = newSettings().presets()[name] // it is checked all the same
+			}
+			err = applyOne(to, name, table[name], c.at(path...))
 		}
 		if err != nil {
 			return err

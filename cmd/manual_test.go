@@ -223,7 +223,8 @@ pattern * stands for any characters, / included, ? for one character, and all ot
 for themselves. Within a file a setting is taken from the first section that has
 it: a pattern without wildcards comes first, then the one with more
 characters that aren't wildcards, of equals the one further up in the file, and last the settings
-outside of all sections. A user's file as a whole is stronger than the one in /etc.`
+outside of all sections. A user's file as a whole is stronger than the one in /etc. Of settings that
+rule each other out, such as shared and slots, the stronger one counts alone.`
 
 const configRefused = `A file that exists but can't be used is an error, with exit code 64: flockd never goes on without
 it. It is refused if it can't be read, if it belongs to neither root nor the user, if

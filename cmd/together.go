@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"flockd/backends"
@@ -29,6 +30,30 @@ func parseMaxWaiters(text string) (int, error) {
 		return runner.Nobody, nil
 	}
 	return n, nil
+}
+
+// rivals are the settings of which one rules out the others.
+var rivals = map[string][]string{
+	"shared":      {"slots", "once", "once-per"},
+	"slots":       {"shared", "once", "once-per"},
+	"once-per":    {"shared", "slots", "once"},
+	"supersede":   {"max-waiters"},
+	"max-waiters": {"supersede"},
+}
+
+// overruled are the settings that a weaker source can't bring in any more: what rules them
+// out is in effect.
+func (s *settings) overruled() map[string]bool {
+	inEffect := map[string]bool{
+		"shared": s.shared.of, "slots": s.slots.of > 0,
+		"once": s.once.of != "", "once-per": s.oncePer.of != backends.Period{},
+		"supersede": s.supersede.of, "max-waiters": s.maxWaiters.of != 0,
+	}
+	names := map[string]bool{}
+	for name, others := range rivals {
+		names[name] = slices.ContainsFunc(others, func(other string) bool { return inEffect[other] })
+	}
+	return names
 }
 
 // checkTogether refuses what makes no sense together, wherever it was set, and flags that

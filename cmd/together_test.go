@@ -148,12 +148,13 @@ func TestLineOptionsReachTheRunner(t *testing.T) {
 	}
 }
 
-// A file's settings that do nothing are there for other runs; those that contradict a
-// flag are refused, and named with their line.
+// A file's settings that do nothing are there for other runs. What a flag or a more
+// particular section rules out doesn't count; what contradicts another of the same
+// section is refused, and named with its line.
 func TestLineSettingsOfAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.toml")
 	text := "tz = \"Europe/Berlin\"\nonce-lead = \"1m\"\n[key.deploy]\nsupersede = true\n[key.builds]\nslots = 4\nmin-hold = 10\n[key.nightly]\nonce-per = \"day\"\n" +
-		"[key.dumps]\nshared = true\nmax-waiters = 2\n"
+		"[key.dumps]\nshared = true\nmax-waiters = 2\n[key.both]\nshared = true\nslots = 2\n[key.\"build*\"]\nshared = true\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -171,6 +172,14 @@ func TestLineSettingsOfAFile(t *testing.T) {
 		"-k nightly --once-per week": func(o *runOptions) bool { return o.once.Per.Unit == backends.Week },
 		"-k dumps -w 1":              func(o *runOptions) bool { return o.mode == backends.Shared && o.maxWaiters == 2 },
 		"-k dumps --shared=false":    func(o *runOptions) bool { return o.mode == backends.Exclusive },
+		"-k builds -s":               func(o *runOptions) bool { return o.mode == backends.Shared && o.slots == 0 },
+		"-k building":                func(o *runOptions) bool { return o.mode == backends.Shared },
+		"-k both --slots 3":          func(o *runOptions) bool { return o.mode == backends.Slots && o.slots == 3 },
+		"-k both --once x":           func(o *runOptions) bool { return o.mode == backends.Exclusive && o.once.ID == "x" },
+		"-k nightly --slots 2":       func(o *runOptions) bool { return o.once == nil && o.slots == 2 },
+		"-k nightly --once x":        func(o *runOptions) bool { return o.once.ID == "x" && o.once.Per == backends.Period{} },
+		"-k dumps --once-per 1h":     func(o *runOptions) bool { return o.mode == backends.Exclusive && o.once != nil },
+		"-k dumps -w 1 --supersede":  func(o *runOptions) bool { return o.supersede && o.maxWaiters == 0 },
 	} {
 		o := call(t, nil, append([]string{"run", "--config", file}, append(strings.Fields(args), "true")...)...)
 		if o.code != 0 || o.run == nil || !want(o.run) {
@@ -178,10 +187,9 @@ func TestLineSettingsOfAFile(t *testing.T) {
 		}
 	}
 	for args, wanted := range map[string]string{
-		"-k builds -s":           "--shared and --slots 4 (" + file + ":6)",
-		"-k nightly --slots 2":   "--once-per day (" + file + ":9) and --slots 2",
-		"-k nightly --once x":    "--once x and --once-per day (" + file + ":9)",
-		"-k dumps --once-per 1h": "--once-per 1h and --shared (" + file + ":11)",
+		"-k both":                                 "--shared (" + file + ":14) and --slots 2 (" + file + ":15)",
+		"-k builds --once x --slots 2":            "--once x and --slots 2",
+		"-k builds --once x --on-unavailable run": "--once x and --on-unavailable run",
 	} {
 		wantUsage(t, call(t, nil, append([]string{"run", "--config", file}, append(strings.Fields(args), "true")...)...), wanted)
 	}
