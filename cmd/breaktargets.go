@@ -95,7 +95,10 @@ func (q *breakQuery) confirm(status backends.Status, claims []backends.Claim) er
 		fmt.Fprintf(q.Stderr, "flockd: %s\n", q.print.clean(claimText(status, c)))
 	}
 	fmt.Fprintf(q.Stderr, "flockd: %s [y/N] ", q.question(claims))
-	answer, _ := bufio.NewReader(q.Stdin).ReadString('\n')
+	answer, err := bufio.NewReader(q.Stdin).ReadString('\n')
+	if err != nil {
+		fmt.Fprintln(q.Stderr) // the terminal's own line hasn't ended: Ctrl-D
+	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil
