@@ -148,8 +148,9 @@ func TestMinHoldOfTheDead(t *testing.T) {
 		r.await("pid")
 		var guard int
 		until(r, "a guard", func() bool { guard = guardOf(j.cmd.Process.Pid); return guard != 0 })
-		for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // nobody sees another die
-			for _, pid := range []int{guard, j.cmd.Process.Pid, int(r.number("pid"))} {
+		// All are stopped first, so that nobody sees another die; the command dies with flockd anyway.
+		for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+			for _, pid := range []int{int(r.number("pid")), guard, j.cmd.Process.Pid} {
 				must(r.T, syscall.Kill(pid, sig))
 			}
 		}

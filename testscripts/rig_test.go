@@ -49,8 +49,8 @@ var redis = store{
 	},
 	url:  func(addrs ...string) string { return "redis://" + addrs[0] },
 	wipe: func(r *rig) { r.tool("redis-cli", "-u", r.direct, "FLUSHALL") },
-	lose: map[string]string{ // a new server is sent each script once, with its first line
-		"grant": "-- Asks once for a hold", "renewal": "-- Proves and extends a hold", "release": "-- Ends a hold or a place",
+	lose: map[string]string{ // a new server is sent each script once
+		"grant": "return {'granted'", "renewal": "return {'renewed'", "release": "local function release(",
 	},
 	late: time.Second,
 }
