@@ -31,6 +31,7 @@ type cluster struct {
 	next   int       // the endpoint to connect to first
 	token  string    // that proves the user; empty: none yet
 	open   bool      // the cluster asks nobody for a user
+	closed bool
 	caveat string
 }
 
@@ -66,13 +67,17 @@ func (c *cluster) hasten(limit time.Duration) {
 	}()
 }
 
+var errClosed = errors.New("the store is closed")
+
 // connected is the open connection, or a new one.
 func (c *cluster) connected(ctx context.Context) (*link, error) {
 	c.mu.Lock()
-	l, early, first := c.link, c.early, c.next
+	l, early, first, closed := c.link, c.early, c.next, c.closed
 	c.early = nil
 	c.mu.Unlock()
 	switch {
+	case closed: // a watch begins again where its connection broke
+		return nil, errClosed
 	case early != nil:
 		if l, err := c.await(ctx, early); l != nil || err != nil {
 			return l, err
@@ -123,7 +128,11 @@ func (d *dialling) close() {
 func (c *cluster) keep(l *link) *link {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.link != nil {
+	switch {
+	case c.closed:
+		go l.close()
+		return l
+	case c.link != nil:
 		go l.close()
 		return c.link
 	}
@@ -201,6 +210,7 @@ func (c *cluster) abandon() {
 func (c *cluster) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.closed = true
 	switch l := c.link; {
 	case l == nil:
 	case l.owes.Load():
