@@ -63,7 +63,9 @@ func until(t testing.TB, what string, happened func() bool) {
 	}
 }
 
-// command copies its input to its output, as does a child of its in another session.
+// command copies its input to its output, which a child of its in another session has open. The
+// child execs nothing any more when it says that it is ready: a look in the midst of that
+// finds no environment.
 type command struct {
 	*testing.T
 	process *os.Process
@@ -86,7 +88,7 @@ func begin(t *testing.T) *command {
 	c := &command{T: t, stdin: stdin, stdout: stdout, lines: bufio.NewReader(stdout), tree: tree.Identity{ID: fmt.Sprint("mark-", marks.Add(1), "-of-", os.Getpid()), Leads: true}}
 	stdout.SetReadDeadline(time.Now().Add(patience))
 	var err error
-	c.process, err = os.StartProcess("/bin/sh", []string{"sh", "-c", "setsid sh -c 'echo ready; exec sleep 60' & exec cat"}, &os.ProcAttr{
+	c.process, err = os.StartProcess("/bin/sh", []string{"sh", "-c", "setsid sh -c 'echo ready; kill -STOP $$' & exec cat"}, &os.ProcAttr{
 		Env: append(os.Environ(), "FLOCKD_HELD="+c.tree.ID), Files: []*os.File{in, out, os.Stderr}, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {
