@@ -120,7 +120,7 @@ func (d *dawn) judge(name string, status int, caught bool, stderr string) {
 		result = "the command died"
 	case status == 128+int(d.signal):
 		result = "died with nothing started"
-	case strings.Contains(stderr, "goroutine") && !started:
+	case (strings.Contains(stderr, "goroutine") || strings.HasPrefix(stderr, "runtime: ")) && !started: // its dump, or its fault
 		result = "died in Go's own way"
 	case status == 128+int(syscall.SIGTERM) && started && deadly:
 		result = "swallowed"
