@@ -174,6 +174,15 @@ func (i inheritance) check() error {
 	return nil
 }
 
+// since is the instant after which the grant was made. The reply to a first grant may have been
+// lost, and the same told again: of a mixed key others may have been granted meanwhile.
+func (g *grant) since() int64 {
+	if mixed(g.key) {
+		return g.asked
+	}
+	return g.sent
+}
+
 // checkTokens wants a larger token of each grant than of all those that were told
 // before it was asked for.
 func checkTokens(grants []*grant) error {
@@ -184,10 +193,10 @@ func checkTokens(grants []*grant) error {
 	var errs []error
 	for key, grants := range byKey {
 		told := slices.SortedFunc(slices.Values(grants), func(a, b *grant) int { return cmp.Compare(a.told, b.told) })
-		slices.SortFunc(grants, func(a, b *grant) int { return cmp.Compare(a.sent, b.sent) })
+		slices.SortFunc(grants, func(a, b *grant) int { return cmp.Compare(a.since(), b.since()) })
 		var most backends.Token
 		for _, g := range grants {
-			for len(told) > 0 && told[0].told < g.sent {
+			for len(told) > 0 && told[0].told < g.since() {
 				most = max(most, told[0].token)
 				told = told[1:]
 			}
