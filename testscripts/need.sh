@@ -18,6 +18,8 @@ package() {
 	vi) if command -v apt-get >/dev/null; then echo vim-tiny; elif command -v apk >/dev/null; then echo vim; else echo vim-minimal; fi ;;
 	ssh) if command -v dnf >/dev/null; then echo openssh-clients; else echo openssh-client; fi ;;
 	sshd) echo openssh-server ;;
+	mariadbd) if command -v apk >/dev/null; then echo mariadb; else echo mariadb-server; fi ;;
+	mariadb) if command -v dnf >/dev/null; then echo mariadb; else echo mariadb-client; fi ;;
 	etcdctl) if command -v apt-get >/dev/null; then echo etcd-client; elif command -v apk >/dev/null; then echo etcd-ctl; else echo etcd; fi ;;
 	*) echo "$1" ;;
 	esac
