@@ -52,35 +52,34 @@ const deaf = "trap '' TERM\necho $$ >/var/log/job\nwhile :; do sleep 0.02; done\
 // unitTimeout: what outlives the stop is killed, flockd and its guard with it.
 func unitTimeout(m *machine) {
 	m.override("TimeoutStopSec=200ms")
-	m.leavesTaken("timeout", func() { m.sh("systemctl stop nightly-report") })
+	m.leavesTaken("timeout", "systemctl stop nightly-report")
 }
 
-// leavesTaken wants a deaf job dead, and its key taken, by an end of the unit. On a busy
-// machine the guard may be quicker than systemd, which kills it, so that it may take more
-// than one try.
-func (m *machine) leavesTaken(result string, end func()) {
+// leavesTaken wants a deaf job dead, its guard too, and its key taken, by an end of the
+// unit. The guard is stopped before: it may be quicker than systemd otherwise.
+func (m *machine) leavesTaken(result, end string) {
 	m.Helper()
 	m.script("report.sh", deaf)
-	m.sh("systemctl daemon-reload")
-	until(m, "the key is left behind", func() bool {
-		m.sh("rm -f /var/log/job; systemctl reset-failed")
-		m.runs("nightly-report", "/var/log/job", "\n")
-		end()
-		m.has("nightly-report", "Result", result)
-		m.dead()
-		_, status := m.try("sh", "-c", tryIt)
-		return status == 75
-	})
+	m.sh("rm -f /var/log/job; systemctl reset-failed")
+	m.runs("nightly-report", "/var/log/job", "\n")
+	m.sh("pgrep -f ^flockd-guard -P " + m.property("nightly-report", "MainPID") + " >/var/log/guard; kill -STOP $(cat /var/log/guard)")
+	m.sh(end)
+	m.has("nightly-report", "Result", result)
+	m.dead("job")
+	m.dead("guard")
+	m.tries(75)
 }
 
-// dead wants the job's process gone.
-func (m *machine) dead() {
+// dead wants the process gone whose number is in a log.
+func (m *machine) dead(log string) {
 	m.Helper()
-	until(m, "the job is dead", func() bool {
-		_, status := m.try("sh", "-c", "kill -0 $(cat /var/log/job)")
+	until(m, "the "+log+" is dead", func() bool {
+		_, status := m.try("sh", "-c", "kill -0 $(cat /var/log/"+log+")")
 		return status != 0
 	})
 }
+
+const killMain = "kill -9 $(systemctl show -P MainPID nightly-report)"
 
 // unitKilled: with mixed systemd takes flockd's guard along, with control-group it
 // gives the key back.
@@ -88,13 +87,13 @@ func unitKilled(m *machine) {
 	m.script("report.sh", deaf)
 	m.override("KillMode=control-group")
 	m.runs("nightly-report", "/var/log/job", "\n")
-	m.sh("kill -9 " + m.property("nightly-report", "MainPID"))
+	m.sh(killMain)
 	m.has("nightly-report", "Result", "signal")
-	m.dead()
+	m.dead("job")
 	m.tries(0)
 
 	m.override("KillMode=mixed")
-	m.leavesTaken("signal", func() { m.sh("kill -9 " + m.property("nightly-report", "MainPID")) })
+	m.leavesTaken("signal", killMain)
 }
 
 // unitMaxRuntime: flockd's limit has a code of its own, systemd's is a timeout, and
