@@ -75,6 +75,14 @@ func (a *Authority) EtcdArgs() []string {
 	return []string{"--cert-file", cert, "--key-file", key, "--trusted-ca-file", a.File, "--client-cert-auth"}
 }
 
+// MariaDBArgs are the arguments of a MariaDB that speaks TLS alone, and asks clients for
+// no certificate.
+func (a *Authority) MariaDBArgs() []string {
+	a.t.Helper()
+	cert, key := a.Server()
+	return []string{"--ssl-cert=" + cert, "--ssl-key=" + key, "--ssl-ca=" + a.File, "--require-secure-transport=ON"}
+}
+
 func certificate(name string) *x509.Certificate {
 	return &x509.Certificate{
 		Subject:   pkix.Name{CommonName: name},

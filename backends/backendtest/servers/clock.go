@@ -60,6 +60,12 @@ func (c *WallClock) Redis(t testing.TB, args ...string) *Process {
 	return redis(t, c.Env, args...)
 }
 
+// MariaDB is a MariaDB that goes by the clock.
+func (c *WallClock) MariaDB(t testing.TB, args ...string) *Process {
+	t.Helper()
+	return mariaDB(t, c.Env, args...)
+}
+
 //go:embed shim/clock.c
 var shimSource []byte
 

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -83,5 +84,57 @@ func TestMariaDBAccounts(t *testing.T) {
 	}
 	if got := login(as, "--password="+servers.MariaDBPassword, "mysql"); !strings.Contains(got, "Access denied") {
 		t.Errorf("another database: %q", got)
+	}
+}
+
+// TestMariaDBPair: the replica has what was written before they were parted, refuses
+// writes until it is promoted, and never has what was written in between.
+func TestMariaDBPair(t *testing.T) {
+	t.Parallel()
+	p := servers.ReplicatedMariaDB(t)
+	wantsRows(t, p.Primary, "USE flockd; CREATE TABLE t (n INT) ENGINE=InnoDB; INSERT INTO t VALUES (1)", "")
+	p.Part()
+	wantsRows(t, p.Primary, "INSERT INTO flockd.t VALUES (2)", "")
+	wantsRows(t, p.Replica, "SELECT n, @@read_only FROM flockd.t", "1\t1")
+	p.Primary.Kill()
+	p.Promote()
+	wantsRows(t, p.Replica, "INSERT INTO flockd.t VALUES (3); SELECT n, @@read_only FROM flockd.t", "1\t0\n3\t0")
+}
+
+// TestClockOfMariaDB: a step moves what MariaDB takes for the time, both ways.
+func TestClockOfMariaDB(t *testing.T) {
+	t.Parallel()
+	clock := servers.Clock(t)
+	p := clock.MariaDB(t)
+	for _, step := range []time.Duration{0, -time.Hour, 2 * time.Hour} {
+		clock.Step(step)
+		now := servers.MariaDBSays(t, p, "SELECT UNIX_TIMESTAMP(SYSDATE()) - "+strconv.FormatInt(time.Now().Unix(), 10))
+		off, err := strconv.Atoi(now)
+		want := map[time.Duration]int{0: 0, -time.Hour: -3600, 2 * time.Hour: 3600}[step]
+		if err != nil || off < want || off > want+60 {
+			t.Errorf("stepped by %v, it is off by %q s, %v, want %d", step, now, err, want)
+		}
+	}
+}
+
+// TestMariaDBOverTLS: it is whom the authority says, and serves nobody in clear.
+func TestMariaDBOverTLS(t *testing.T) {
+	t.Parallel()
+	ca := servers.CA(t)
+	p := servers.MariaDB(t, ca.MariaDBArgs()...)
+	_, port, _ := net.SplitHostPort(p.Addr)
+	ask := func(args ...string) string {
+		args = append([]string{"--no-defaults", "--user=root", "--host=127.0.0.1", "--port=" + port, "--batch", "--skip-column-names"}, args...)
+		out, _ := exec.Command("mariadb", append(args, "--execute=SELECT @@ssl_cert <> ''")...).CombinedOutput()
+		return strings.TrimSpace(string(out))
+	}
+	if got := ask("--ssl-ca="+ca.File, "--ssl-verify-server-cert"); got != "1" {
+		t.Errorf("with the authority: %q", got)
+	}
+	if got := ask("--ssl-ca="+servers.CA(t).File, "--ssl-verify-server-cert"); !strings.Contains(got, "TLS/SSL error") {
+		t.Errorf("with another one: %q", got)
+	}
+	if got := ask("--skip-ssl"); !strings.Contains(got, "Access denied") {
+		t.Errorf("in clear: %q", got)
 	}
 }
