@@ -55,14 +55,18 @@ const (
 	ttyOf    = "flockd/runner/tty"
 	signalOf = "flockd/runner/signals"
 	cmdOf    = "flockd/cmd"
-	certs    = "flockd/backends/certs" // for drivers
+	certs    = "flockd/backends/certs"  // for drivers
+	stored   = "flockd/backends/stored" // likewise
 )
 
 // helpers are for tests: no driver, and in no program that is shipped.
 var helpers = []string{"flockd/backends/mem", "flockd/backends/backendtest", "flockd/backends/backendtest/servers"}
 
+// shared are for drivers, and know none.
+var shared = []string{certs, stored}
+
 func isDriver(path string) bool {
-	return strings.HasPrefix(path, contract+"/") && path != allOf && path != certs && !slices.Contains(helpers, path)
+	return strings.HasPrefix(path, contract+"/") && path != allOf && !slices.Contains(shared, path) && !slices.Contains(helpers, path)
 }
 
 // rules say, for a package, which dependency it may not have; "" when all is well.
@@ -73,12 +77,15 @@ var rules = []struct {
 	direct  bool // only what it imports itself
 }{
 	{"backends imports the standard library alone", is(contract), func(dep pkg) bool { return !dep.Standard }, false},
-	{"a driver imports backends and certs, and nothing else of ours", isDriver, func(dep pkg) bool { return ours(dep) && dep.ImportPath != contract && dep.ImportPath != certs }, false},
-	{"certs imports backends, and nothing else of ours", is(certs), func(dep pkg) bool { return ours(dep) && dep.ImportPath != contract }, false},
+	{"a driver imports backends and what drivers share, and nothing else of ours", isDriver, func(dep pkg) bool {
+		return ours(dep) && dep.ImportPath != contract && !slices.Contains(shared, dep.ImportPath)
+	}, false},
+	{"what drivers share imports backends, and nothing else of ours", func(path string) bool { return slices.Contains(shared, path) },
+		func(dep pkg) bool { return ours(dep) && dep.ImportPath != contract }, false},
 	{"a test helper knows no driver", func(path string) bool { return slices.Contains(helpers, path) },
 		func(dep pkg) bool { return ours(dep) && dep.ImportPath != contract }, false},
 	{"all imports drivers, what they need, and backends", is(allOf), func(dep pkg) bool {
-		return ours(dep) && dep.ImportPath != contract && dep.ImportPath != certs && !isDriver(dep.ImportPath)
+		return ours(dep) && dep.ImportPath != contract && !slices.Contains(shared, dep.ImportPath) && !isDriver(dep.ImportPath)
 	}, false},
 	{"runner knows its own parts, and no driver", is(runner), func(dep pkg) bool {
 		return ours(dep) && !slices.Contains([]string{contract, guardOf, treeOf, ttyOf, signalOf}, dep.ImportPath)

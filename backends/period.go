@@ -43,6 +43,26 @@ func (o Once) RunAt(now time.Time) string {
 	return at.Truncate(o.Per.Every).Format("2006-01-02T15:04:05Z")
 }
 
+// Reach is between which instants, each in whole microseconds, a grant is for the same run as
+// one at now; a run by ID has none.
+func (o Once) Reach(now time.Time) (first, last time.Time) {
+	now = now.Truncate(time.Microsecond)
+	return o.reach(now, -1).Add(time.Microsecond - 1).Truncate(time.Microsecond), o.reach(now, 1).Truncate(time.Microsecond)
+}
+
+// reach is the instant up to which, from now on in the direction of sign, the run stays
+// the same.
+func (o Once) reach(now time.Time, sign time.Duration) time.Time {
+	const longest = time.Duration(1) << 52 // ns, 52 days: more than any period, and halved without a rest
+	run, at := o.RunAt(now), now
+	for step := longest; step > 0; step /= 2 {
+		if next := at.Add(sign * step); o.RunAt(next) == run {
+			at = next
+		}
+	}
+	return at
+}
+
 // KeepFor is how long a success is kept; zero means for ever.
 func (o Once) KeepFor() time.Duration {
 	if o.Keep != 0 || o.ID != "" {

@@ -78,3 +78,26 @@ func TestKeepFor(t *testing.T) {
 		}
 	}
 }
+
+// A grant at either end of what a run reaches to is for it, and one beyond is not.
+func TestReach(t *testing.T) {
+	for _, at := range []string{"2026-03-29T03:30:00+02:00", "2026-10-25T02:30:00+01:00", "2026-12-31T23:59:59+01:00", "2026-02-01T00:00:00+01:00"} {
+		now, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []backends.Period{
+			{Unit: backends.Fixed, Every: 15 * time.Minute}, {Unit: backends.Day}, {Unit: backends.Week}, {Unit: backends.Month},
+		} {
+			o := backends.Once{Per: p, Lead: 30 * time.Second, Zone: zone(t, "Europe/Berlin")}
+			run := o.RunAt(now)
+			first, last := o.Reach(now)
+			if o.RunAt(first) != run || o.RunAt(first.Add(-time.Microsecond)) == run {
+				t.Errorf("%+v: %q at %v reaches back to %v", p, run, now, first)
+			}
+			if o.RunAt(last) != run || o.RunAt(last.Add(time.Microsecond)) == run {
+				t.Errorf("%+v: %q at %v reaches to %v", p, run, now, last)
+			}
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"flockd/backends"
@@ -80,53 +79,27 @@ func (s *Store) ask(ctx context.Context, req backends.Request) (answer, error) {
 	asked := time.Now()
 	args := []any{
 		ceil(req.TTL), ceil(req.Place), ceil(req.MinHold), string(req.Mode), req.Slots, encode(req.Owner),
-		s.clock.at(ctx), idle.Milliseconds(),
+		micro(s.clock.Deadline(ctx)), idle.Milliseconds(),
 	}
 	a, err := s.run(ctx, acquireScript, req.Key, req.ID, s.to.replicas, append(args, s.once(req.Once)...)...)
 	switch a.text(0) {
 	case "held", "late", "another":
-		s.clock.read(parseMicros(a.text(2)), asked)
+		s.clock.Read(parseMicros(a.text(2)).time(), asked)
 	}
 	s.ring(ctx, req.Key, a.texts(1))
 	return a, err
 }
 
-// clock is what is known of the server's clock. The zero clock knows nothing.
-type clock struct {
-	mu    sync.Mutex
-	said  micros    // by the server
-	asked time.Time // before that, by our own
-}
-
-func (c *clock) read(said micros, asked time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.said, c.asked = said, asked
-}
-
-// at is the instant at which ctx ends, or a round trip later; 0: unknown.
-func (c *clock) at(ctx context.Context) int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	deadline, ok := ctx.Deadline()
-	if !ok || c.said == 0 {
-		return 0
-	}
-	return int64(c.said) + ceil(deadline.Sub(c.asked))
-}
-
-// now is what the server's clock says, as far as is known: our own may be off.
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.said == 0 {
-		return time.Now()
-	}
-	return c.said.time().Add(time.Since(c.asked))
-}
-
 // ceil is d in whole µs, not less than d.
 func ceil(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
+
+// micro is an instant as the scripts are told it; 0: none.
+func micro(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
 
 // held reads the answer that somebody is in the way.
 func (s *Store) held(req backends.Request, a answer) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"slices"
-	"time"
 
 	"flockd/backends"
 )
@@ -20,22 +19,9 @@ func (s *Store) once(o *backends.Once) []any {
 	if o.ID != "" {
 		return []any{"i" + o.ID, o.ID, 0, int64(1) << 53, kept}
 	}
-	now := s.clock.now().Truncate(time.Microsecond)
-	first, last := reach(o, now, -1), reach(o, now, 1)
-	return []any{"p", o.RunAt(now), first.Add(time.Microsecond - 1).UnixMicro(), last.UnixMicro(), kept}
-}
-
-// reach is the instant up to which, from now on in the direction of sign, the run stays
-// the same.
-func reach(o *backends.Once, now time.Time, sign time.Duration) time.Time {
-	const longest = time.Duration(1) << 52 // ns, 52 days: more than any period, and halved without a rest
-	run, at := o.RunAt(now), now
-	for step := longest; step > 0; step /= 2 {
-		if next := at.Add(sign * step); o.RunAt(next) == run {
-			at = next
-		}
-	}
-	return at
+	now := s.clock.Now()
+	first, last := o.Reach(now)
+	return []any{"p", o.RunAt(now), first.UnixMicro(), last.UnixMicro(), kept}
 }
 
 // Completed implements backends.Ledger.

@@ -73,33 +73,6 @@ func TestServerPicksTheRun(t *testing.T) {
 	}
 }
 
-// What a client takes for the reach of a run is that.
-func TestReachOfARun(t *testing.T) {
-	t.Parallel()
-	zone, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, at := range []string{"2026-03-29T03:30:00+02:00", "2026-10-25T02:30:00+01:00", "2026-12-31T23:59:59+01:00", "2026-02-01T00:00:00+01:00"} {
-		now, err := time.Parse(time.RFC3339, at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range []backends.Period{
-			{Unit: backends.Fixed, Every: 15 * time.Minute}, {Unit: backends.Day}, {Unit: backends.Week}, {Unit: backends.Month},
-		} {
-			o := &backends.Once{Per: p, Lead: 30 * time.Second, Zone: zone}
-			run := o.RunAt(now)
-			for _, sign := range []time.Duration{-1, 1} {
-				end := reach(o, now, sign)
-				if o.RunAt(end) != run || o.RunAt(end.Add(sign)) == run {
-					t.Errorf("%+v: %q at %v reaches to %v", p, run, now, end)
-				}
-			}
-		}
-	}
-}
-
 // Completed runs are read in pages, and stay in order though the clock is set back.
 func TestEntriesInPages(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ type server struct {
 type Store struct {
 	to     *server
 	client *redis.Client
-	clock  clock
+	clock  backends.ServerClock
 
 	mu     sync.Mutex
 	ears   []*redis.Client // for Wait, each with a connection that nobody listens on now
