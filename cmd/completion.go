@@ -54,7 +54,7 @@ var flagWords = map[string][]string{
 }
 
 // freeFlags take what no one can guess.
-var freeFlags = []string{"key", "once", "tz", "slots", "max-waiters", "note", "shell", "conflict-exit-code"}
+var freeFlags = []string{"key", "once", "tz", "slots", "max-waiters", "prefix", "grant-to", "note", "shell", "conflict-exit-code"}
 
 func exitWords() []string {
 	var words []string

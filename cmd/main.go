@@ -111,7 +111,7 @@ func (a *app) newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { _, a.unwritten = fmt.Fprint(a.Stdout, helpText(cmd)) })
 	root.SetHelpCommand(a.newHelp(root))
-	root.AddCommand(a.newRun(), a.newStatus(), a.newList(), a.newBreak(), a.newOnce(), a.newConfig(), a.newVersion(), a.newCompletion(), a.newMan())
+	root.AddCommand(a.newRun(), a.newStatus(), a.newList(), a.newBreak(), a.newOnce(), a.newConfig(), a.newSchema(), a.newVersion(), a.newCompletion(), a.newMan())
 	return root
 }
 

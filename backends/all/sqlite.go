@@ -4,4 +4,7 @@ package all
 
 import "flockd/backends/sqlite"
 
-func init() { openers["sqlite"], finders["sqlite"] = sqlite.Open, sqlite.Find }
+func init() {
+	openers["sqlite"], finders["sqlite"] = sqlite.Open, sqlite.Find
+	schemas["sqlite"] = sqlite.Schema
+}

@@ -48,6 +48,13 @@ func (s *Store) migrate(ctx context.Context) error {
 	})
 }
 
+// Schema is a script that makes the tables in an empty database; prefixes and users don't
+// matter to it. In a database that has them it fails, and changes nothing.
+func Schema(_, _ string) (string, error) {
+	return fmt.Sprintf("-- sqlite3 -bail FILE\n%s;\nPRAGMA journal_mode = WAL;\nBEGIN IMMEDIATE;\n%sPRAGMA application_id = %d;\nPRAGMA user_version = %d;\nCOMMIT;\n",
+		pages, schema, applicationID, schemaVersion), nil
+}
+
 // made reports whether the tables are there, for certain only if they are.
 func (t *tx) made() (bool, error) {
 	app, version, err := t.marks()

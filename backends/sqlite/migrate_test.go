@@ -168,3 +168,19 @@ func TestTablesThatANewerOneHasChanged(t *testing.T) {
 	_, err = s.Inspect(t.Context(), "none")
 	wantRefused(t, err, "newer flockd")
 }
+
+// What "flockd schema" prints makes the database that the driver makes, but for what the
+// driver keeps for itself, and in a database that is made already it fails.
+func TestSchemaIsWhatIsUsed(t *testing.T) {
+	path := create(t, t.TempDir()+"/a.db")
+	text, err := Schema("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script(t, path, text)
+	s := open(t, path)
+	acquire(t, s, request("k"))
+	if _, err := s.db.Exec(text); err == nil {
+		t.Error("the schema was made twice")
+	}
+}
