@@ -37,6 +37,9 @@ type store struct {
 	wipe  func(r *rig)      // removes all data behind flockd's back
 	lose  map[string]string // by step: what only the request that does it first has
 
+	// clocked starts a server that goes by a clock; nil where none can be set.
+	clocked func(testing.TB, *servers.WallClock) *servers.Process
+
 	// late is how much later than promised a lease may end: for Redis what a busy
 	// machine may take, for etcd also a lease that a restart has begun anew.
 	late time.Duration
@@ -52,7 +55,8 @@ var redis = store{
 	lose: map[string]string{ // a new server is sent each script once
 		"grant": "return {'granted'", "renewal": "return {'renewed'", "release": "local function release(",
 	},
-	late: time.Second,
+	clocked: func(t testing.TB, clock *servers.WallClock) *servers.Process { return clock.Redis(t) },
+	late:    time.Second,
 }
 
 var etcd, oldEtcd = etcdOf("etcd", servers.Current), etcdOf("etcd-debian", servers.Debian)
