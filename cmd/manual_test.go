@@ -19,7 +19,7 @@ type manual struct {
 
 var manuals = map[string]manual{
 	"flockd": {
-		description: `flockd runs a command under a lock. The lock lives in a store: a file of this host, a Redis, an etcd cluster. Of all flockd runs on one store and
+		description: `flockd runs a command under a lock. The lock lives in a store: a file of this host, a Redis, an etcd cluster, a PostgreSQL or MySQL database. Of all flockd runs on one store and
 key at most one command runs, in the order in which they asked.
 
 The lock is a lease: it ends by itself if the host dies. While the command runs
