@@ -19,7 +19,7 @@ type MariaDBPair struct {
 func ReplicatedMariaDB(t testing.TB, args ...string) *MariaDBPair {
 	t.Helper()
 	node := func(id int) *Process {
-		own := []string{fmt.Sprint("--server-id=", id), "--log-bin=binlog", "--sync-binlog=1", "--log-slave-updates"}
+		own := []string{fmt.Sprint("--server-id=", id), "--log-bin=binlog", "--sync-binlog=1", "--log-slave-updates", "--rpl-semi-sync-slave-enabled=1"}
 		return MariaDB(t, append(own, args...)...)
 	}
 	p := &MariaDBPair{Primary: node(1), Replica: node(2), t: t}
@@ -39,6 +39,15 @@ func (p *MariaDBPair) Await() {
 	if MariaDBSays(p.t, p.Replica, wait) != "0" {
 		p.t.Errorf("the replica doesn't follow within %v: %s", limit, MariaDBSays(p.t, p.Replica, "SHOW SLAVE STATUS"))
 	}
+}
+
+// Semisync has the primary acknowledge nothing from now on that the replica hasn't got,
+// however long it has to wait.
+func (p *MariaDBPair) Semisync() {
+	p.t.Helper()
+	p.Await()
+	MariaDBSays(p.t, p.Primary, "SET GLOBAL rpl_semi_sync_master_timeout = 3600000;"+
+		"SET GLOBAL rpl_semi_sync_master_wait_point = 'AFTER_SYNC'; SET GLOBAL rpl_semi_sync_master_enabled = 1")
 }
 
 // Part lets the replica miss what the primary acknowledges from now on.

@@ -138,3 +138,31 @@ func TestMariaDBOverTLS(t *testing.T) {
 		t.Errorf("in clear: %q", got)
 	}
 }
+
+// TestMariaDBSemisync: without its replica the primary acknowledges nothing.
+func TestMariaDBSemisync(t *testing.T) {
+	t.Parallel()
+	p := servers.ReplicatedMariaDB(t)
+	p.Semisync()
+	wantsRows(t, p.Primary, "USE flockd; CREATE TABLE t (n INT) ENGINE=InnoDB; INSERT INTO t VALUES (1)", "")
+	p.Part()
+	_, port, _ := net.SplitHostPort(p.Primary.Addr)
+	write := exec.Command("mariadb", "--no-defaults", "--user=root", "--host=127.0.0.1", "--port="+port, "--execute=INSERT INTO flockd.t VALUES (2)")
+	if err := servers.StartToDieWithUs(write); err != nil {
+		t.Fatal(err)
+	}
+	waits := func() bool {
+		return strings.HasSuffix(servers.MariaDBSays(t, p.Primary, "SHOW STATUS LIKE 'Rpl_semi_sync_master_wait_sessions'"), "\t1")
+	}
+	for end := time.Now().Add(enough); !waits(); time.Sleep(soon / 10) {
+		if time.Now().After(end) {
+			t.Fatal("it doesn't wait for the replica")
+		}
+	}
+	p.Primary.Kill()
+	if err := write.Wait(); err == nil {
+		t.Error("it was acknowledged")
+	}
+	p.Promote()
+	wantsRows(t, p.Replica, "SELECT n FROM flockd.t", "1")
+}
