@@ -24,11 +24,11 @@ demo: build ## three contenders for one key
 
 test: ## all tests; as root, since they mount small file systems and become other users
 	@sh testscripts/need.sh cc unshare nsenter setpriv mount su sudo ionice chrt xargs ps strace \
-		bash dash zsh less vi ssh sshd cron atd systemctl dbus-daemon redis-server redis-cli etcd etcdctl mariadbd mariadb
+		bash dash zsh less vi ssh sshd cron atd systemctl dbus-daemon redis-server redis-cli etcd etcdctl postgres psql pgbouncer mariadbd mariadb
 	go test -p 1 -timeout 15m $(TESTFLAGS) ./... # one package at a time: their servers and storms need the machine
 
 torture: ## the storms of testscripts/torture for 10 minutes a store, all at once
-	@sh testscripts/need.sh cc redis-server etcd etcdctl mariadbd mariadb
+	@sh testscripts/need.sh cc redis-server etcd etcdctl postgres psql pgbouncer mariadbd mariadb
 	FLOCKD_TORTURE=$${FLOCKD_TORTURE:-10m} go test -timeout 60m -count=1 -v $(TESTFLAGS) ./testscripts/torture
 
 docs: ## man/ and completions/ from the commands

@@ -13,6 +13,8 @@ package() {
 	systemctl) echo systemd ;;
 	dbus-daemon) echo dbus ;;
 	redis-server) if command -v apt-get >/dev/null; then echo redis-server; else echo redis; fi ;;
+	postgres) if command -v dnf >/dev/null; then echo postgresql-server; else echo postgresql; fi ;;
+	psql) if command -v dnf >/dev/null; then echo postgresql; else echo postgresql-client; fi ;;
 	redis-cli) if command -v apt-get >/dev/null; then echo redis-tools; else echo redis; fi ;;
 	etcd) if command -v apt-get >/dev/null; then echo etcd-server; else echo etcd; fi ;;
 	vi) if command -v apt-get >/dev/null; then echo vim-tiny; elif command -v apk >/dev/null; then echo vim; else echo vim-minimal; fi ;;
@@ -25,9 +27,14 @@ package() {
 	esac
 }
 
+# Debian keeps PostgreSQL's programs out of PATH.
+present() {
+	command -v "$1" >/dev/null || ls /usr/lib/postgresql/*/bin/"$1" >/dev/null 2>&1
+}
+
 packages=
 for command in "$@"; do
-	command -v "$command" >/dev/null && continue
+	present "$command" && continue
 	for name in $(package "$command"); do
 		case "$packages " in
 		*" $name "*) ;;

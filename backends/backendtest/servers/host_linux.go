@@ -1,13 +1,19 @@
 package servers
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -69,6 +75,73 @@ func awaitStop(pid int) error {
 
 // stopped is the kernel's CLD_STOPPED.
 const stopped = 5
+
+// freezeChildren stops the children of a process that stands still, and so makes no new
+// ones; it returns when they stand still as well, or have ended. They aren't ours, so
+// only a look at them tells.
+func freezeChildren(pid int) error {
+	pids := children(pid)
+	for _, child := range pids {
+		if err := syscall.Kill(child, syscall.SIGSTOP); err != nil {
+			return fmt.Errorf("stop a child: %w", err)
+		}
+	}
+	end := time.Now().Add(limit)
+	for _, child := range pids {
+		for !strings.ContainsRune("TZX", state(child)) {
+			if time.Now().After(end) {
+				return fmt.Errorf("child %d didn't stop within %v", child, limit)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// thawChildren lets the children of a frozen process go on: as long as it stands still,
+// their numbers are theirs.
+func thawChildren(pid int) {
+	for _, child := range children(pid) {
+		syscall.Kill(child, syscall.SIGCONT)
+	}
+}
+
+// children of a process, zombies too.
+func children(pid int) (pids []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		text, _ := os.ReadFile(list)
+		for field := range strings.FieldsSeq(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, child)
+			}
+		}
+	}
+	return pids
+}
+
+// state is that of a process whose parent stands still, as in /proc/PID/stat: T for one that
+// is stopped, Z for one that has ended.
+func state(pid int) rune {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if i := bytes.LastIndex(stat, []byte(") ")); i >= 0 {
+		return rune(stat[i+2])
+	}
+	return 'X'
+}
+
+// alone starts a server as the account and the first of a space of process numbers: with
+// it, the kernel kills whatever it has started, frozen or not. Who isn't root needs a
+// space of users for that.
+func (a account) alone() *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Credential: a.credential(), Cloneflags: syscall.CLONE_NEWPID}
+	if a.uid == 0 {
+		attr.Cloneflags |= syscall.CLONE_NEWUSER
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+	}
+	return attr
+}
 
 // reserve takes a port among the tests of flockd, by a name in the abstract name
 // space: that is one per network name space, as ports are, and is free again when the

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -25,16 +26,17 @@ func TestMain(m *testing.M) {
 const orphans = "FLOCKD_TEST_ORPHANS"
 
 // TestOrphans: servers die with the binary that started them, frozen or not, even if
-// that is killed.
+// that is killed, and so do their children.
 func TestOrphans(t *testing.T) {
 	if os.Getenv(orphans) != "" {
-		frozen := servers.Redis(t)
+		frozen, family := servers.Redis(t), servers.Postgres(t)
 		frozen.Freeze()
-		fmt.Printf("pids %d %d\n", servers.Redis(t).PID(), frozen.PID())
+		family.Freeze()
+		fmt.Printf("pids %d %d %d\n", servers.Redis(t).PID(), frozen.PID(), child(family.PID()))
 		select {} // until it is killed
 	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), orphans+"=1")
+	cmd.Env = append(os.Environ(), orphans+"=1", "TMPDIR="+folder(t))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -42,8 +44,8 @@ func TestOrphans(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var pids [2]int
-	_, err = fmt.Fscanf(out, "pids %d %d\n", &pids[0], &pids[1])
+	var pids [3]int
+	_, err = fmt.Fscanf(out, "pids %d %d %d\n", &pids[0], &pids[1], &pids[2])
 	var watched []int
 	for _, pid := range pids {
 		fd, openErr := unix.PidfdOpen(pid, 0)
@@ -64,6 +66,23 @@ func TestOrphans(t *testing.T) {
 			unix.Kill(pids[i], unix.SIGKILL)
 		}
 	}
+}
+
+// folder is one that any user may enter, and that is removed whoever has left what in it.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// child is the first of a process, 0 if it has none.
+func child(pid int) (first int) {
+	list, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	fmt.Sscan(string(list), &first)
+	return first
 }
 
 // TestStartKeepsAttributes: the caller's are kept beside the signal, and aren't changed.

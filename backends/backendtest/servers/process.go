@@ -26,6 +26,8 @@ type Process struct {
 	argv  []string
 	env   []string // beside the test's own
 	ready string   // what its log says when it serves
+	attr  *syscall.SysProcAttr
+	stop  syscall.Signal // what an administrator ends it with
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd     // nil while it doesn't run
@@ -47,7 +49,12 @@ func start(t testing.TB, addr, ready string, env []string, argv ...string) *Proc
 
 // prepare is start without the start.
 func prepare(t testing.TB, addr, ready string, env []string, argv ...string) *Process {
-	p := &Process{Addr: addr, Dir: t.TempDir(), t: t, env: env, ready: ready}
+	return prepareIn(t, t.TempDir(), addr, ready, env, argv...)
+}
+
+// prepareIn is prepare in a folder of the caller's.
+func prepareIn(t testing.TB, dir, addr, ready string, env []string, argv ...string) *Process {
+	p := &Process{Addr: addr, Dir: dir, t: t, env: env, ready: ready, stop: syscall.SIGTERM}
 	_, port, _ := net.SplitHostPort(addr)
 	fill := strings.NewReplacer("{addr}", addr, "{port}", port, "{dir}", p.Dir)
 	for _, arg := range argv {
@@ -80,7 +87,7 @@ func (p *Process) Launch() {
 		return
 	}
 	cmd, log := exec.Command(p.argv[0], p.argv[1:]...), newJournal(p.ready)
-	cmd.Dir = p.Dir
+	cmd.Dir, cmd.SysProcAttr = p.Dir, p.attr
 	cmd.Env = append(os.Environ(), p.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.WaitDelay = time.Second // a child of the server may still hold its output
@@ -113,14 +120,20 @@ func (p *Process) Await() {
 	}
 }
 
-// Freeze stops the server as SIGSTOP does, and returns when all of it stands still.
-// Connections stay, new ones are accepted by the kernel, and nothing is answered.
+// Freeze stops the server as SIGSTOP does, its children too, and returns when all of it
+// stands still. Connections stay, new ones are accepted by the kernel, and nothing is
+// answered.
 func (p *Process) Freeze() {
 	p.t.Helper()
 	p.mu.Lock() // or Thaw might overtake the stop, which then never comes
 	defer p.mu.Unlock()
 	if p.signal(syscall.SIGSTOP) {
-		if err := awaitStop(p.cmd.Process.Pid); err != nil {
+		pid := p.cmd.Process.Pid
+		err := awaitStop(pid)
+		if err == nil {
+			err = freezeChildren(pid)
+		}
+		if err != nil {
 			p.t.Errorf("%s: freeze: %v", p, err)
 		}
 	}
@@ -131,6 +144,9 @@ func (p *Process) Thaw() {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.cmd != nil {
+		thawChildren(p.cmd.Process.Pid)
+	}
 	p.signal(syscall.SIGCONT)
 }
 
@@ -140,11 +156,11 @@ func (p *Process) Kill() {
 	p.end(syscall.SIGKILL)
 }
 
-// Stop ends the server with SIGTERM, as an administrator would, and returns when it
-// is gone.
+// Stop ends the server with a signal, as an administrator would, and returns when it is
+// gone: SIGTERM, but for PostgreSQL SIGINT, which doesn't wait for its clients to leave.
 func (p *Process) Stop() {
 	p.t.Helper()
-	p.end(syscall.SIGTERM)
+	p.end(p.stop)
 }
 
 // PID is the number of the running server, 0 if it doesn't run.
