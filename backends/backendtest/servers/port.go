@@ -46,13 +46,22 @@ func address(t testing.TB) string {
 
 // listen listens at an address that is ours. A listener that was closed a moment ago lives
 // on in any process that is being started at the time, until it has become its program.
-func listen(addr string) (net.Listener, error) {
+func listen(addr string) (*net.TCPListener, error) {
 	for end := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) {
 		l, err := net.Listen("tcp", addr)
 		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(end) {
-			return l, err
+			tcp, _ := l.(*net.TCPListener)
+			return tcp, err
 		}
 	}
+}
+
+// unlisten closes a listener, and whatever lives on of it lets nobody in any more.
+func unlisten(l *net.TCPListener) {
+	if conn, err := l.SyscallConn(); err == nil {
+		conn.Control(func(fd uintptr) { syscall.Shutdown(int(fd), syscall.SHUT_RD) })
+	}
+	l.Close()
 }
 
 // vacant tells whether nobody listens at addr.

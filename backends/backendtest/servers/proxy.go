@@ -29,7 +29,7 @@ type TCPProxy struct {
 	work   sync.WaitGroup
 
 	mu       sync.Mutex
-	listener net.Listener // nil while it refuses
+	listener *net.TCPListener // nil while it refuses
 	pairs    map[*pair]bool
 	accepted int
 	passed   [2]int64
@@ -105,7 +105,7 @@ func (x *TCPProxy) Refuse(refuse bool) {
 		return
 	}
 	if refuse {
-		x.listener.Close()
+		unlisten(x.listener)
 		x.listener = nil
 		return
 	}
@@ -138,13 +138,13 @@ func (x *TCPProxy) count(dir Direction, n int) {
 	x.passed[dir] += int64(n)
 }
 
-func (x *TCPProxy) serve(listener net.Listener) {
+func (x *TCPProxy) serve(listener *net.TCPListener) {
 	for {
-		conn, err := listener.Accept()
+		conn, err := listener.AcceptTCP()
 		if err != nil { // it was closed
 			return
 		}
-		x.adopt(conn.(*net.TCPConn))
+		x.adopt(conn)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -235,6 +236,33 @@ func TestProxyCutsAndRefuses(t *testing.T) {
 	again := dial(t, x.Addr)
 	again.send("c")
 	again.wants("c")
+}
+
+// A process that starts at the time makes no difference.
+func TestProxyRefusesAtOnce(t *testing.T) {
+	t.Parallel()
+	x := servers.Proxy(t, newEcho(t).addr)
+	over, done := make(chan bool), make(chan bool)
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				exec.Command("true").Run()
+			}
+		}
+	}()
+	for range 500 {
+		x.Refuse(true)
+		if conn, err := net.Dial("tcp", x.Addr); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("dial: %v, %v, want it refused", conn, err)
+		}
+		x.Refuse(false)
+	}
+	close(over)
+	<-done
 }
 
 func TestProxyLosesOneReply(t *testing.T) {
