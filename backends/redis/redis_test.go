@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,13 +127,16 @@ func watch(t testing.TB, addr string) (seen func() []string) {
 	return func() (all []string) {
 		marker := backends.NewID()
 		do(t, open(t, "redis://"+addr), "ECHO", marker)
+		var clients []string // of all
 		for {
 			by, text, _ := strings.Cut(next(), "] ")
+			_, client, _ := strings.Cut(by, "[")
 			switch {
 			case strings.Contains(text, marker):
-				return all[:len(all)-1] // less the greeting of who sent the marker
+				greeting := slices.Index(clients, client) // others may have asked since
+				return slices.Delete(all, greeting, greeting+1)
 			case !strings.HasSuffix(by, " lua"):
-				all = append(all, text)
+				all, clients = append(all, text), append(clients, client)
 			}
 		}
 	}
