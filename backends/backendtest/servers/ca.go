@@ -7,10 +7,12 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -81,6 +83,20 @@ func (a *Authority) MariaDBArgs() []string {
 	a.t.Helper()
 	cert, key := a.Server()
 	return []string{"--ssl-cert=" + cert, "--ssl-key=" + key, "--ssl-ca=" + a.File, "--require-secure-transport=ON"}
+}
+
+// PostgresSettings are the settings of a PostgreSQL that speaks TLS alone, and asks clients
+// for no certificate.
+func (a *Authority) PostgresSettings() []string {
+	a.t.Helper()
+	who, err := unprivileged()
+	a.check(err)
+	cert, key := a.Server()
+	admits := filepath.Join(a.dir, "pg_hba.conf")
+	a.check(os.WriteFile(admits, []byte(strings.ReplaceAll(admission, "host ", "hostssl ")), 0o644))
+	a.check(enterable(a.dir))
+	a.check(errors.Join(who.own(cert), who.own(key)))
+	return []string{"ssl=on", "ssl_cert_file=" + cert, "ssl_key_file=" + key, "hba_file=" + admits}
 }
 
 func certificate(name string) *x509.Certificate {

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -64,6 +65,26 @@ func (c *WallClock) Redis(t testing.TB, args ...string) *Process {
 func (c *WallClock) MariaDB(t testing.TB, args ...string) *Process {
 	t.Helper()
 	return mariaDB(t, c.Env, args...)
+}
+
+// Postgres is a PostgreSQL that goes by the clock. It runs as another user, who has to
+// reach the clock.
+func (c *WallClock) Postgres(t testing.TB, settings ...string) *Process {
+	t.Helper()
+	shim, err := buildShim()
+	if err != nil {
+		t.Fatalf("build the clock's library: %v", err)
+	}
+	p := newPostgres(t, settings...)
+	own := filepath.Join(p.Dir, "clock.so")
+	if _, err := output("cp", shim, own); err != nil {
+		t.Fatal(err)
+	}
+	if err := enterable(filepath.Dir(c.file.Name())); err != nil {
+		t.Fatal(err)
+	}
+	p.env = append(slices.Clone(c.Env), "LD_PRELOAD="+own)
+	return p.serve()
 }
 
 //go:embed shim/clock.c

@@ -1,18 +1,11 @@
 package servers
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
-	"fmt"
-	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 )
@@ -33,24 +26,7 @@ const (
 // another user, since it refuses to be root.
 func Postgres(t testing.TB, settings ...string) *Process {
 	t.Helper()
-	return postgres(t, nil, settings...)
-}
-
-func postgres(t testing.TB, env []string, settings ...string) *Process {
-	t.Helper()
-	p := preparePostgres(t, env, settings...)
-	template, err := initOnce()
-	if err == nil {
-		_, err = output("cp", "-a", template, p.Data())
-	}
-	if err != nil {
-		t.Fatalf("make a PostgreSQL: %v", err)
-	}
-	p.Start()
-	if t.Failed() {
-		t.FailNow()
-	}
-	return p
+	return newPostgres(t, settings...).serve()
 }
 
 // PostgresSays is what a PostgreSQL answers postgres to some statements in its database:
@@ -71,8 +47,8 @@ func PostgresSays(t testing.TB, p *Process, statements ...string) string {
 // Data is a PostgreSQL's data folder.
 func (p *Process) Data() string { return filepath.Join(p.Dir, "data") }
 
-// preparePostgres is one whose data folder is still to be made.
-func preparePostgres(t testing.TB, env []string, settings ...string) *Process {
+// newPostgres is one that wasn't started yet.
+func newPostgres(t testing.TB, settings ...string) *Process {
 	t.Helper()
 	who, err := unprivileged()
 	if err != nil {
@@ -83,8 +59,15 @@ func preparePostgres(t testing.TB, env []string, settings ...string) *Process {
 	for _, setting := range settings {
 		argv = append(argv, "-c", setting)
 	}
-	p := prepareIn(t, who.folder(t), address(t), "database system is ready to accept connections", env, argv...)
+	p := prepareIn(t, who.folder(t), address(t), "database system is ready to accept", nil, argv...)
 	p.attr, p.stop = who.alone(), syscall.SIGINT // TERM would wait for the clients to leave
+	template, err := initOnce()
+	if err == nil {
+		_, err = output("cp", "-a", template, p.Data())
+	}
+	if err != nil {
+		t.Fatalf("PostgreSQL's data: %v", err)
+	}
 	return p
 }
 
@@ -104,120 +87,4 @@ func postgresTool(name string) string {
 func version(tool string) int {
 	n, _ := strconv.Atoi(strings.Split(tool, "/")[4])
 	return n
-}
-
-// initOnce makes a data folder of which each server is given a copy, in the user's cache.
-var initOnce = sync.OnceValues(func() (string, error) {
-	release, err := output(postgresTool("postgres"), "--version")
-	if err != nil {
-		return "", err
-	}
-	who, err := unprivileged()
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(fmt.Append(nil, release, who, accounts, admission))
-	return cached("postgres-"+hex.EncodeToString(sum[:8]), who.initdb)
-})
-
-// accounts are made by a server without sessions, which takes a statement a line.
-const accounts = `CREATE ROLE ` + PostgresUser + ` LOGIN PASSWORD '` + PostgresPassword + `'
-ALTER DATABASE postgres RENAME TO ` + PostgresDatabase + `
-ALTER DATABASE ` + PostgresDatabase + ` OWNER TO ` + PostgresUser + `
-`
-
-// admission says whom the server asks for a password.
-const admission = `local all all trust
-host all,replication postgres 127.0.0.1/32 trust
-host all all 127.0.0.1/32 scram-sha-256
-`
-
-// initdb makes a data folder with the smallest segments of the log, so that copies are
-// quick.
-func (a account) initdb(path string) error {
-	dir, err := os.MkdirTemp("", "flockd-initdb-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	if err := a.own(dir); err != nil {
-		return err
-	}
-	data := filepath.Join(dir, "data")
-	err = a.run(dir, "", postgresTool("initdb"), "--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C",
-		"--wal-segsize=1", "-D", data)
-	if err == nil {
-		err = a.run(dir, accounts, postgresTool("postgres"), "--single", "-D", data, "template1")
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(admission), 0o600)
-	}
-	if err != nil {
-		return err
-	}
-	os.RemoveAll(path) // what a test that was killed has left
-	_, err = output("cp", "-a", data, path)
-	return err
-}
-
-// account is a user of this machine; 0 stands for us.
-type account struct{ uid, gid int }
-
-// unprivileged is who servers that refuse to be root run as.
-func unprivileged() (account, error) {
-	if os.Geteuid() != 0 {
-		return account{}, nil
-	}
-	who, err := user.Lookup("postgres")
-	if errors.As(err, new(user.UnknownUserError)) {
-		who, err = user.Lookup("nobody")
-	}
-	if err != nil {
-		return account{}, err
-	}
-	uid, uidErr := strconv.Atoi(who.Uid)
-	gid, gidErr := strconv.Atoi(who.Gid)
-	return account{uid, gid}, errors.Join(uidErr, gidErr)
-}
-
-// folder is one of the account's, with a short name: that of a socket in it has to be.
-func (a account) folder(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "flockd-pg-")
-	if err == nil {
-		t.Cleanup(func() { os.RemoveAll(dir) })
-		err = errors.Join(a.own(dir), os.Chmod(dir, 0o755))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-func (a account) own(file string) error {
-	if a.uid == 0 {
-		return nil
-	}
-	return os.Chown(file, a.uid, a.gid)
-}
-
-// run runs a command to its end in a folder of the account's.
-func (a account) run(dir, stdin, name string, args ...string) error {
-	cmd := exec.Command(name, args...)
-	cmd.Dir, cmd.Stdin, cmd.SysProcAttr = dir, strings.NewReader(stdin), &syscall.SysProcAttr{Credential: a.credential()}
-	out, err := cmd.CombinedOutput()
-	if err == nil && strings.Contains(string(out), "ERROR:") {
-		err = errors.New("a statement failed") // which ends no server
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w: %s", cmd, err, out)
-	}
-	return nil
-}
-
-func (a account) credential() *syscall.Credential {
-	if a.uid == 0 {
-		return nil
-	}
-	return &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}
 }

@@ -39,10 +39,15 @@ type Process struct {
 // what the process was given.
 func start(t testing.TB, addr, ready string, env []string, argv ...string) *Process {
 	t.Helper()
-	p := prepare(t, addr, ready, env, argv...)
+	return prepare(t, addr, ready, env, argv...).serve()
+}
+
+// serve is the first start, without which the test can't go on.
+func (p *Process) serve() *Process {
+	p.t.Helper()
 	p.Start()
-	if t.Failed() {
-		t.FailNow()
+	if p.t.Failed() {
+		p.t.FailNow()
 	}
 	return p
 }
