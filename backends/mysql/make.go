@@ -1,0 +1,107 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"flockd/backends"
+)
+
+// make makes the tables and procedures. Any number of clients may do it at once; all but one
+// of them find it done.
+func (s *server) make(ctx context.Context) error {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer conn.Raw(func(any) error { return driver.ErrBadConn }) // not used again: its mode was set, and it has a lock
+	if err := fit(ctx, conn, s.name); err != nil {
+		return err
+	}
+	var alone sql.NullInt64 // else it takes longer, no more
+	if err := row(ctx, conn, &alone, "SELECT GET_LOCK('"+string(s.prefix)+"_schema', "+strconv.Itoa(patience(ctx))+")"); err != nil {
+		return err
+	}
+	if done, err := s.isMade(ctx, conn); done || err != nil {
+		return err
+	}
+	for _, statement := range s.prefix.statements() {
+		if _, err := conn.ExecContext(ctx, statement); err != nil && numberOf(err) != 1304 { // it exists
+			return err
+		}
+	}
+	return nil
+}
+
+func row(ctx context.Context, conn *sql.Conn, value any, query string) error {
+	return conn.QueryRowContext(ctx, query).Scan(value)
+}
+
+// fit refuses a server that is too old.
+func fit(ctx context.Context, conn *sql.Conn, name string) error {
+	var version string
+	if err := row(ctx, conn, &version, "SELECT VERSION()"); err != nil {
+		return err
+	}
+	least := "5.7"
+	if strings.Contains(strings.ToLower(version), "mariadb") {
+		least = "10.5"
+	}
+	if older(version, least) {
+		return backends.Refuse("", "%s is %s, and flockd needs MySQL 5.7 or MariaDB 10.5", name, version)
+	}
+	return nil
+}
+
+// older reports whether a version is before another, by their first two numbers. One that
+// can't be read isn't.
+func older(version, than string) bool {
+	var a, b, c, d int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &a, &b); n < 2 {
+		return false
+	}
+	fmt.Sscanf(than, "%d.%d", &c, &d)
+	return a < c || a == c && b < d
+}
+
+// isMade reports whether all is there, and refuses tables of others and of a later flockd.
+func (s *server) isMade(ctx context.Context, conn *sql.Conn) (bool, error) {
+	for _, table := range s.prefix.all("TABLE") {
+		var comment string
+		err := row(ctx, conn, &comment,
+			"SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '"+table+"'")
+		if errors.Is(err, sql.ErrNoRows) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if err := s.ours(table, comment); err != nil {
+			return false, err
+		}
+	}
+	procedures := s.prefix.all("PROCEDURE")
+	var n int
+	err := row(ctx, conn, &n,
+		"SELECT COUNT(*) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE() AND ROUTINE_NAME IN ('"+
+			strings.Join(procedures, "', '")+"')")
+	return n == len(procedures), err
+}
+
+// ours judges a table by its comment.
+func (s *server) ours(table, comment string) error {
+	number, ok := strings.CutPrefix(comment, "flockd schema ")
+	switch n, err := strconv.Atoi(number); {
+	case !ok || err != nil:
+		return backends.Refuse("?prefix= chooses other names", "%s: the table %s is none of flockd's", s.name, table)
+	case strconv.Itoa(n) != version:
+		return backends.Refuse("use the newer flockd here as well", "%s: the table %s is of a newer flockd", s.name, table)
+	}
+	return nil
+}

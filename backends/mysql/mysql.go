@@ -1,0 +1,106 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"flockd/backends"
+	"flockd/backends/stored"
+)
+
+// server implements stored.Server.
+type server struct {
+	*settings
+	db *sql.DB
+
+	// served is set once a step has been answered. From then on, what would otherwise
+	// show that the URL names a wrong server is something that has happened to the right
+	// one, and may pass: a failover behind the same address, for one.
+	served atomic.Bool
+}
+
+// connections is how many idle ones are kept. A run uses one, and a few more where some
+// don't answer.
+const connections = 4
+
+// Open reads the URL. The first request connects.
+func Open(_ context.Context, u *backends.URL) (backends.Backend, error) {
+	settings, err := read(u)
+	if err != nil {
+		return nil, err
+	}
+	return stored.New(connect(settings), settings.timeout), nil
+}
+
+func connect(settings *settings) *server {
+	s := &server{settings: settings}
+	s.db = sql.OpenDB(&connector{to: s})
+	s.db.SetMaxIdleConns(connections)
+	return s
+}
+
+// Close implements stored.Server.
+func (s *server) Close() error { return s.db.Close() }
+
+// Do implements stored.Server. A step that the server has rolled back, for a deadlock or a lock
+// that it waited for in vain, is tried again. Where the procedures aren't there, it makes them first.
+func (s *server) Do(ctx context.Context, step stored.Step, args ...any) ([][]byte, error) {
+	for began, made := time.Now(), false; ; {
+		rows, err := s.query(ctx, s.call(ctx, step, args))
+		switch {
+		case err == nil:
+			s.served.Store(true)
+			return rows, nil
+		case isMissing(err) && !made:
+			made = true
+			if err := s.make(ctx); err != nil {
+				return nil, s.classify(err)
+			}
+		case !isRolledBack(err) || !pause(ctx, time.Since(began)):
+			return nil, s.classify(err)
+		}
+	}
+}
+
+// A deadlock is over when one of the two has gone, so pauses begin with what a step takes.
+const (
+	pauseMin = time.Millisecond
+	pauseMax = 100 * time.Millisecond
+)
+
+// pause waits for about a quarter of the time that has passed, and tells whether ctx
+// lasted.
+func pause(ctx context.Context, passed time.Duration) bool {
+	d := min(max(passed/4, pauseMin), pauseMax)
+	timer := time.NewTimer(d/2 + rand.N(d))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// query returns the rows of all results, of which each line is a row of the answer. The
+// answer counts once all of it is there: an error may come behind the rows.
+func (s *server) query(ctx context.Context, text string) (answer [][]byte, err error) {
+	rows, err := s.db.QueryContext(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for more := true; more; more = rows.NextResultSet() {
+		for rows.Next() {
+			var row []byte
+			if err := rows.Scan(&row); err != nil {
+				return nil, err
+			}
+			answer = append(answer, lines(row)...)
+		}
+	}
+	return answer, rows.Err()
+}
