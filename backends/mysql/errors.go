@@ -142,12 +142,12 @@ func (s *server) classifyAnswer(e *mysql.MySQLError) error {
 	said := backends.Quote(e.Message, s.password)
 	switch e.Number {
 	case 1045, 1698:
-		return backends.Refuse("", "%s refuses the user or password", s.name)
+		return backends.Refuse(s.plainHint(), "%s refuses the user or password", s.name)
 	case 1820, 1862:
 		return backends.Refuse("", "%s: the password has expired", s.name)
 	case 1129, 1130:
 		return backends.Refuse("", "%s doesn't let this host in: %s", s.name, said)
-	case 3159, 4031:
+	case 3159:
 		return backends.Refuse("?tls=true", "%s wants TLS", s.name)
 	case 1049:
 		return backends.Refuse("flockd makes its tables itself, but no database", "%s has no database %q", s.name, s.database)
@@ -164,6 +164,15 @@ func (s *server) classifyAnswer(e *mysql.MySQLError) error {
 		return fmt.Errorf("%s %s", s.name, trouble)
 	}
 	return fmt.Errorf("%s: %s (%d)", s.name, said, e.Number)
+}
+
+// plainHint is for who is refused without TLS: MariaDB says no more to who should have come
+// with it.
+func (s *server) plainHint() string {
+	if s.tls == nil && s.network == "tcp" {
+		return "if the server wants TLS: ?tls=true"
+	}
+	return ""
 }
 
 // closed is final for a server that has never taken a write of ours. Of those that we know

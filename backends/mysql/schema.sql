@@ -12,6 +12,8 @@
 DELIMITER //
 SET NAMES utf8mb4
 //
+SET SESSION TRANSACTION READ WRITE
+//
 -- What a procedure was created with, it keeps: so the session's mode is of no matter later.
 SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'
 //
@@ -123,7 +125,7 @@ END
 CREATE PROCEDURE flockd_look_1(OUT p_now BIGINT)
 SQL SECURITY INVOKER
 BEGIN
-    ROLLBACK;
+    ROLLBACK AND NO CHAIN NO RELEASE;
     CALL flockd_primary_1();
     SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
     START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY;
@@ -138,7 +140,7 @@ END
 CREATE PROCEDURE flockd_start_1(p_patience INT)
 SQL SECURITY INVOKER
 BEGIN
-    ROLLBACK;
+    ROLLBACK AND NO CHAIN NO RELEASE;
     CALL flockd_primary_1();
     SET SESSION innodb_lock_wait_timeout = p_patience;
     IF @@session.binlog_format = 'STATEMENT' THEN
@@ -480,7 +482,7 @@ BEGIN
             END IF;
         END IF;
     END IF;
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
 END
 //
 -- grant makes a claim, which waits or (p_seq NULL) comes only now, the hold of a slot.
@@ -619,7 +621,7 @@ BEGIN
     DECLARE v_patience INT DEFAULT @@session.innodb_lock_wait_timeout;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        ROLLBACK;
+        ROLLBACK AND NO CHAIN NO RELEASE;
         SET SESSION innodb_lock_wait_timeout = v_patience;
         RESIGNAL;
     END;
@@ -637,7 +639,7 @@ BEGIN
             CALL flockd_question_1(p_key, p_id, p_v, v_now, p_ttl, p_place, p_minhold, p_mode, p_slots, p_owner, p_once, p_run,
                 p_first, p_last, p_keep, v_answer);
         END IF;
-        COMMIT;
+        COMMIT AND NO CHAIN NO RELEASE;
         SET SESSION innodb_lock_wait_timeout = v_patience;
     END IF;
     SELECT v_answer;
@@ -656,7 +658,7 @@ BEGIN
     DECLARE v_patience INT DEFAULT @@session.innodb_lock_wait_timeout;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        ROLLBACK;
+        ROLLBACK AND NO CHAIN NO RELEASE;
         SET SESSION innodb_lock_wait_timeout = v_patience;
         RESIGNAL;
     END;
@@ -674,7 +676,7 @@ BEGIN
         CALL flockd_told_1(p_key, p_id, v_now, v_notice);
         SET v_answer = JSON_OBJECT('is', 'lost', 'notice', IFNULL(v_notice, ''));
     END IF;
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = v_patience;
     SELECT v_answer;
 END
@@ -695,7 +697,7 @@ BEGIN
     DECLARE v_patience INT DEFAULT @@session.innodb_lock_wait_timeout;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        ROLLBACK;
+        ROLLBACK AND NO CHAIN NO RELEASE;
         SET SESSION innodb_lock_wait_timeout = v_patience;
         RESIGNAL;
     END;
@@ -724,7 +726,7 @@ BEGIN
         CALL flockd_tidy_1(p_key, v_now);
         SET v_answer = JSON_OBJECT('is', v_is, 'notice', v_told);
     END IF;
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = v_patience;
     SELECT v_answer;
 END
@@ -744,7 +746,7 @@ BEGIN
     DECLARE v_patience INT DEFAULT @@session.innodb_lock_wait_timeout;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        ROLLBACK;
+        ROLLBACK AND NO CHAIN NO RELEASE;
         SET SESSION innodb_lock_wait_timeout = v_patience;
         RESIGNAL;
     END;
@@ -774,7 +776,7 @@ BEGIN
         END IF;
         SET v_answer = JSON_OBJECT('is', 'asked');
     END IF;
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = v_patience;
     SELECT v_answer;
 END
@@ -789,13 +791,13 @@ this: BEGIN
     CALL flockd_look_1(v_now);
     SET v_newer = (SELECT MAX(v) FROM flockd_claims WHERE k = p_key AND ends > v_now);
     IF v_newer > p_v THEN
-        COMMIT;
+        COMMIT AND NO CHAIN NO RELEASE;
         SELECT JSON_OBJECT('is', 'newer', 'what', 'line', 'v', v_newer + 0);
         LEAVE this;
     END IF;
     SET v_newer = (SELECT MAX(v) FROM flockd_runs WHERE k = p_key);
     IF v_newer > p_v THEN
-        COMMIT;
+        COMMIT AND NO CHAIN NO RELEASE;
         SELECT JSON_OBJECT('is', 'newer', 'what', 'last run', 'v', v_newer + 0);
         LEAVE this;
     END IF;
@@ -809,7 +811,7 @@ this: BEGIN
     SELECT JSON_OBJECT('v', v, 'id', id, 'state', state, 'mode', mode, 'slots', slots, 'slot', slot, 'token', token, 'owner', owner,
         'asked', asked, 'granted', granted, 'renewed', renewed, 'expires', expires, 'kept', kept, 'notice', notice)
     FROM flockd_claims FORCE INDEX (line) WHERE k = p_key AND ends > v_now ORDER BY seq;
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
 END
 //
 -- keys lists those that begin with p_prefix and have a claim or a last run, in the order of
@@ -825,7 +827,7 @@ BEGIN
         AND (EXISTS (SELECT 1 FROM flockd_claims AS c WHERE c.k = named.k)
             OR EXISTS (SELECT 1 FROM flockd_runs AS r WHERE r.k = named.k))
     ORDER BY k LIMIT p_limit;
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
 END
 //
 -- complete records that a run has succeeded, and proves the hold: completed or lost.
@@ -841,7 +843,7 @@ BEGIN
     DECLARE v_patience INT DEFAULT @@session.innodb_lock_wait_timeout;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        ROLLBACK;
+        ROLLBACK AND NO CHAIN NO RELEASE;
         SET SESSION innodb_lock_wait_timeout = v_patience;
         RESIGNAL;
     END;
@@ -865,7 +867,7 @@ BEGIN
         CALL flockd_told_1(p_key, p_id, v_now, v_told);
         SET v_answer = JSON_OBJECT('is', 'lost', 'notice', IFNULL(v_told, ''));
     END IF;
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = v_patience;
     SELECT v_answer;
 END
@@ -878,7 +880,7 @@ BEGIN
     DECLARE v_answer LONGTEXT CHARACTER SET utf8mb4;
     CALL flockd_look_1(v_now);
     CALL flockd_entry_1(p_key, p_v, v_now, p_run, v_answer);
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
     SELECT IFNULL(v_answer, JSON_OBJECT());
 END
 //
@@ -894,7 +896,7 @@ this: BEGIN
         SELECT seq, v FROM flockd_ledger FORCE INDEX (line)
         WHERE k = p_key AND seq > p_after ORDER BY seq LIMIT p_limit) AS page;
     IF v_newer > p_v THEN
-        COMMIT;
+        COMMIT AND NO CHAIN NO RELEASE;
         SELECT JSON_OBJECT('is', 'newer', 'what', 'completed run', 'v', v_newer + 0);
         LEAVE this;
     END IF;
@@ -902,7 +904,7 @@ this: BEGIN
     SELECT JSON_OBJECT('v', v, 'run', LOWER(HEX(run)), 'token', token, 'owner', owner, 'at', completed, 'forgets', forgets)
     FROM flockd_ledger FORCE INDEX (line)
     WHERE k = p_key AND seq > p_after AND seq <= v_place AND (forgets = 0 OR forgets > v_now) ORDER BY seq;
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
 END
 //
 -- forget drops a completed run: forgotten or missing.
@@ -915,7 +917,7 @@ BEGIN
     DECLARE v_patience INT DEFAULT @@session.innodb_lock_wait_timeout;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        ROLLBACK;
+        ROLLBACK AND NO CHAIN NO RELEASE;
         SET SESSION innodb_lock_wait_timeout = v_patience;
         RESIGNAL;
     END;
@@ -930,7 +932,7 @@ BEGIN
         SET v_answer = JSON_OBJECT('is', 'forgotten');
         DELETE FROM flockd_ledger WHERE k = p_key AND run = p_run;
     END IF;
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = v_patience;
     SELECT v_answer;
 END
@@ -948,7 +950,7 @@ BEGIN
         SELECT IF(v > p_v, JSON_OBJECT('is', 'newer', 'what', 'line', 'v', v),
             JSON_OBJECT('news', expires <= v_now OR state = 'cooling' OR called = 1 OR notice <> '' AND told = 0))
         FROM flockd_claims WHERE k = p_key AND id = p_id);
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
     SELECT IFNULL(v_answer, JSON_OBJECT('news', 1));
 END
 //
@@ -988,7 +990,7 @@ BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_end = 1;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        ROLLBACK;
+        ROLLBACK AND NO CHAIN NO RELEASE;
         SET SESSION innodb_lock_wait_timeout = v_patience;
         RESIGNAL;
     END;
@@ -1002,7 +1004,7 @@ BEGIN
         FETCH v_idle INTO v_key;
     END WHILE;
     CLOSE v_idle;
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = v_patience;
     SELECT JSON_OBJECT();
 END

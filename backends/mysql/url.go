@@ -65,9 +65,6 @@ func splitHost(u *backends.URL, text string) (host, port string, err error) {
 	host, port, err = net.SplitHostPort(text)
 	if err != nil {
 		host, port = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"), defaultPort
-		if strings.Contains(host, ":") && !strings.HasPrefix(text, "[") {
-			return "", "", backends.BadURL("a host of the mysql: URL can't be read; an IPv6 address stands in brackets")
-		}
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
 		return "", "", backends.BadURL("a host of the mysql: URL is HOST or HOST:PORT with a port from 1 to 65535")

@@ -1,0 +1,138 @@
+package mysql
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"flockd/backends"
+	"flockd/backends/backendtest/servers"
+)
+
+// Each step is one question. What is answered by reading alone writes nothing.
+func TestStepIsOneQuestion(t *testing.T) {
+	t.Parallel()
+	p := servers.MariaDB(t)
+	s := open(t, urlOf(p))
+	release(t, s, acquire(t, s, request("a"))) // a key that is made is a reason to sweep
+	lease := acquire(t, s, request("a"))
+	waiter, ledger := queue("a"), backends.Backend(s).(backends.Ledger)
+	for _, step := range []struct {
+		what   string
+		writes bool
+		do     func()
+	}{
+		{"skip", false, func() { held(t, s, request("a")) }},
+		{"wait", true, func() { held(t, s, waiter) }},
+		{"renew", true, func() { renew(t, s, lease) }},
+		{"inspect", false, func() { s.Inspect(t.Context(), "a") }},
+		{"look a run up", false, func() { ledger.Completed(t.Context(), "a", "run") }},
+		{"release", true, func() { release(t, s, lease) }},
+	} {
+		cost := spent(t, p, step.do)
+		t.Logf("%s: %d rows read, %d written, %d writes of the log", step.what, cost["read"], cost["written"], cost["log"])
+		if cost["questions"] != 1 {
+			t.Errorf("%s: %d questions", step.what, cost["questions"])
+		}
+		if writes := cost["written"] != 0; writes != step.writes {
+			t.Errorf("%s: it writes %t", step.what, writes)
+		}
+	}
+}
+
+// A hand-over costs the same whatever the number of those who wait.
+func TestHandOverCostsTheSameInALongLine(t *testing.T) {
+	t.Parallel()
+	p := servers.MariaDB(t)
+	s := open(t, urlOf(p))
+	for _, mode := range []backends.Mode{backends.Exclusive, backends.Shared, backends.Slots} {
+		handOver(t, p, s, mode, 1) // the first one reads the procedures as well
+		costs := map[string][]float64{}
+		lines := []int{2, 20, 200}
+		for _, n := range lines {
+			for what, cost := range handOver(t, p, s, mode, n) {
+				costs[what] = append(costs[what], cost)
+			}
+		}
+		for what, all := range costs {
+			t.Logf("%s: %s %.1f with lines of %d", mode, what, all, lines)
+			if least, most := slices.Min(all), slices.Max(all); least == 0 || most > 1.5*least {
+				t.Errorf("%s: %.1f to %.1f %s", mode, least, most, what)
+			}
+		}
+	}
+}
+
+// handOver releases a key for which n wait, and grants it to whose turn has come. It
+// returns what each of these steps costs on average, in rows.
+func handOver(t *testing.T, p *servers.Process, s backends.Backend, mode backends.Mode, n int) map[string]float64 {
+	t.Helper()
+	key := string(mode) + strconv.Itoa(n)
+	asks := func() backends.Request {
+		r := queue(key)
+		if r.Mode = mode; mode == backends.Slots {
+			r.Slots = 2
+		}
+		return r
+	}
+	first := asks()
+	if mode == backends.Shared {
+		first.Mode = backends.Exclusive
+	}
+	lease := acquire(t, s, first)
+	if mode == backends.Slots {
+		acquire(t, s, asks())
+	}
+	var line []backends.Request
+	for range n {
+		line = append(line, asks())
+		held(t, s, line[len(line)-1])
+	}
+	if mode != backends.Shared {
+		line = line[:1]
+	}
+	cost := spent(t, p, func() {
+		release(t, s, lease)
+		for _, r := range line {
+			acquire(t, s, r)
+		}
+	})
+	steps := 1 + len(line)
+	return map[string]float64{
+		"read": float64(cost["read"]) / float64(steps), "written": float64(cost["written"]) / float64(steps),
+	}
+}
+
+// figures are what a server has done so far, that which asking for them takes included.
+func figures(t *testing.T, p *servers.Process) map[string]int {
+	t.Helper()
+	sum := map[string]int{}
+	for line := range strings.Lines(says(t, p, "SHOW GLOBAL STATUS")) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		n, _ := strconv.Atoi(value)
+		switch {
+		case name == "Questions":
+			sum["questions"] = n
+		case strings.HasPrefix(name, "Handler_read_"):
+			sum["read"] += n
+		case name == "Handler_write", name == "Handler_update", name == "Handler_delete":
+			sum["written"] += n
+		case name == "Innodb_log_writes":
+			sum["log"] = n
+		}
+	}
+	return sum
+}
+
+// spent is what a server does for do.
+func spent(t *testing.T, p *servers.Process, do func()) map[string]int {
+	t.Helper()
+	zero, before := figures(t, p), figures(t, p)
+	do()
+	after := figures(t, p)
+	for what := range after {
+		after[what] -= before[what] + before[what] - zero[what]
+	}
+	return after
+}

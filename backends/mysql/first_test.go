@@ -1,0 +1,213 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"flockd/backends"
+	"flockd/backends/backendtest/servers"
+)
+
+// firstUse: of fifty that are the first to use a database, at once and for one key, one is
+// granted it and the others are told so.
+func firstUse(t *testing.T, p *servers.Process) {
+	url := fresh(t, p, "ALL") + "?timeout=60s"
+	var all []<-chan error
+	for range 50 {
+		s := open(t, url)
+		all = append(all, begin(t, func(ctx context.Context) error {
+			_, err := s.Acquire(ctx, queue("a"))
+			return err
+		}))
+	}
+	granted := 0
+	for _, done := range all {
+		switch err := <-done; {
+		case err == nil:
+			granted++
+		case !errors.Is(err, backends.ErrHeld):
+			t.Error(err)
+		}
+	}
+	status, err := open(t, url).Inspect(t.Context(), "a")
+	if err != nil || granted != 1 || len(status.Line) != 50 {
+		t.Errorf("%d granted, %d in line, %v", granted, len(status.Line), err)
+	}
+}
+
+// noTables: a user that may not make tables is told who has to.
+func noTables(t *testing.T, p *servers.Process) {
+	for _, rights := range []string{
+		"SELECT, INSERT, UPDATE, DELETE, EXECUTE",
+		"SELECT, INSERT, UPDATE, DELETE, EXECUTE, CREATE",
+	} {
+		_, err := open(t, fresh(t, p, rights)).Acquire(t.Context(), request("a"))
+		wantRefused(t, err, "the user lacks a right")
+		wantHint(t, err, "flockd schema mysql")
+	}
+}
+
+// noRights: nor may it use what others have made, without being let.
+func noRights(t *testing.T, p *servers.Process) {
+	url := fresh(t, p, "CREATE TEMPORARY TABLES")
+	pipe(t, p, databaseIn(url), plainSchema(t))
+	_, err := open(t, url).Acquire(t.Context(), request("a"))
+	wantRefused(t, err, "the user lacks a right")
+	wantHint(t, err, "flockd schema mysql")
+}
+
+// schemaForOthers: what an administrator has run, twice, is enough for a user that has no
+// other rights.
+func schemaForOthers(t *testing.T, p *servers.Process) {
+	url := fresh(t, p, "CREATE TEMPORARY TABLES") // so much, to be let into the database
+	text, err := Schema("team", servers.MariaDBUser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		pipe(t, p, databaseIn(url), text)
+	}
+	everything(t, open(t, url+"?prefix=team"))
+}
+
+func plainSchema(t testing.TB) string {
+	t.Helper()
+	text, err := Schema(backends.DefaultPrefix, "root@%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, _ = strings.Cut(text, "GRANT ")
+	return text
+}
+
+// pipe has the command mariadb do the statements, as the administrator would.
+func pipe(t testing.TB, p *servers.Process, database, statements string) {
+	t.Helper()
+	host, port, _ := net.SplitHostPort(p.Addr)
+	cmd := exec.Command("mariadb", "--no-defaults", "--user=root", "--host="+host, "--port="+port, database)
+	cmd.Stdin = strings.NewReader(statements)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// everything does each step once, and the commonest again.
+func everything(t testing.TB, s backends.Backend) {
+	t.Helper()
+	ctx, key := t.Context(), "业务:订单-42 "+backends.NewID()[:8]
+	req := request(key)
+	req.Once = &backends.Once{ID: "run \\ ' 1"}
+	req.Owner = backends.Owner{User: "o'brien", Note: `"\ é 𝄞`}
+	lease := acquire(t, s, req)
+	waiter := queue(key)
+	if h := held(t, s, waiter); len(h.Holders) != 1 || h.Holders[0].Owner != req.Owner {
+		t.Errorf("held by %+v, not by %+v", h.Holders, req.Owner)
+	}
+	held(t, s, request(key))
+	renew(t, s, lease)
+	ledger, _ := backends.As[backends.Ledger](s)
+	if err := ledger.Complete(ctx, lease); err != nil {
+		t.Error(err)
+	}
+	release(t, s, lease)
+	if next := acquire(t, s, waiter); next.Token <= lease.Token {
+		t.Errorf("token %d after %d", next.Token, lease.Token)
+	}
+	if err := s.Ask(ctx, key, waiter.ID, backends.Notice{Kind: backends.Break, Force: true}); err != nil {
+		t.Error(err)
+	}
+	if entry, err := ledger.Completed(ctx, key, req.Once.ID); err != nil || entry.Token != lease.Token || entry.Owner != req.Owner {
+		t.Errorf("Completed = %+v, %v", entry, err)
+	}
+	if err := ledger.Forget(ctx, key, req.Once.ID); err != nil {
+		t.Error(err)
+	}
+	status, err := s.Inspect(ctx, key)
+	if err != nil || status.Last == nil || status.Last.Class != backends.Broken || status.LastSuccess.Owner != req.Owner {
+		t.Errorf("Inspect = %+v, %v", status, err)
+	}
+}
+
+// foreignTable: a table of one of our names that isn't ours is left alone.
+func foreignTable(t *testing.T, p *servers.Process) {
+	url := fresh(t, p, "ALL")
+	says(t, p, "CREATE TABLE "+databaseIn(url)+".flockd_keys (k INT)")
+	_, err := open(t, url).Acquire(t.Context(), request("a"))
+	wantRefused(t, err, "the table flockd_keys is none of flockd's")
+	wantHint(t, err, "?prefix=")
+	acquire(t, open(t, url+"?prefix=other"), request("a"))
+}
+
+func newerSchema(t *testing.T, p *servers.Process) {
+	url := fresh(t, p, "ALL")
+	says(t, p, "CREATE TABLE "+databaseIn(url)+".flockd_keys (k INT) COMMENT 'flockd schema 2'")
+	_, err := open(t, url).Acquire(t.Context(), request("a"))
+	wantRefused(t, err, "the table flockd_keys is of a newer flockd")
+	wantHint(t, err, "newer flockd")
+}
+
+// newerRecords: what a later version has written is refused, whichever step comes upon it,
+// and stays as it is.
+func newerRecords(t *testing.T, p *servers.Process) {
+	url := fresh(t, p, "ALL")
+	s := open(t, url)
+	ledger, _ := backends.As[backends.Ledger](s)
+	once := request("a")
+	once.Once = &backends.Once{ID: "run"}
+	lease := acquire(t, s, once)
+	if err := ledger.Complete(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []string{"v = 3", "v = 3, expires = 1, ends = 1"} {
+		says(t, p, "UPDATE "+databaseIn(url)+".flockd_claims SET "+change)
+		_, err := s.Acquire(t.Context(), queue("a"))
+		wantRefused(t, err, "record version 3")
+		_, err = s.Renew(t.Context(), lease)
+		wantRefused(t, err, "record version 3")
+		wantRefused(t, ledger.Complete(t.Context(), lease), "record version 3")
+		wantRefused(t, s.Release(t.Context(), "a", lease.ID, backends.Outcome{}), "record version 3")
+		wantRefused(t, s.Ask(t.Context(), "a", lease.ID, backends.Notice{Force: true}), "record version 3")
+	}
+	says(t, p, "UPDATE "+databaseIn(url)+".flockd_claims SET v = 1, ends = 1, expires = 1; UPDATE "+databaseIn(url)+".flockd_ledger SET v = 4")
+	again := request("a")
+	again.Once = once.Once
+	_, err := s.Acquire(t.Context(), again)
+	wantRefused(t, err, "record version 4")
+	_, err = ledger.Completed(t.Context(), "a", "run")
+	wantRefused(t, err, "record version 4")
+	wantRefused(t, ledger.Forget(t.Context(), "a", "run"), "record version 4")
+}
+
+// login: what is wrong with a URL is said, without the password.
+func login(t *testing.T, p *servers.Process) {
+	const password = "hunter2@#!/'\\"
+	says(t, p, "CREATE USER odd@'%' IDENTIFIED BY 'hunter2@#!/''\\\\'; GRANT ALL ON flockd.* TO odd@'%'")
+	base := "mysql://odd:hunter2%40%23%21%2F%27%5C@" + p.Addr + "/flockd?prefix=odd"
+	acquire(t, open(t, base), request("a"))
+	for url, text := range map[string]string{
+		strings.Replace(base, "hunter2", "hunter3", 1):  "refuses the user or password",
+		strings.Replace(base, "/flockd?", "/nodb?", 1):  "the user lacks a right",
+		strings.Replace(base, "/flockd?", "/mysql?", 1): "the user lacks a right",
+		"mysql://root@" + p.Addr + "/nodb":              `has no database "nodb"`,
+		base + "&tls=true":                              "has no TLS",
+	} {
+		_, err := open(t, url).Acquire(t.Context(), request("a"))
+		wantRefused(t, err, text)
+		if err != nil && (strings.Contains(err.Error(), password) || strings.Contains(err.Error(), "hunter")) {
+			t.Errorf("it tells the password: %v", err)
+		}
+	}
+	everything(t, open(t, base+"&tls=preferred"))
+}
+
+// prefixes: what is under one is nothing to who uses another.
+func prefixes(t *testing.T, p *servers.Process) {
+	url := fresh(t, p, "ALL")
+	acquire(t, open(t, url), request("a"))
+	acquire(t, open(t, url+"?prefix=team_b"), request("a"))
+	held(t, open(t, url), request("a"))
+}

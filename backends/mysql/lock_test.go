@@ -1,0 +1,108 @@
+package mysql
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"flockd/backends"
+	"flockd/backends/backendtest/servers"
+)
+
+// deadlock: a step that the server rolls back because of one is done nevertheless. The
+// stranger has changed more rows, so that it isn't the one that is rolled back.
+func deadlock(t *testing.T, p *servers.Process) {
+	url := fresh(t, p, "ALL")
+	s, stranger := open(t, url), session(t, p, databaseIn(url))
+	lease := acquire(t, s, request("a"))
+	run(t, stranger, "CREATE TABLE heavy (n INT)")
+	run(t, stranger, "START TRANSACTION")
+	run(t, stranger, "INSERT INTO heavy SELECT 1 FROM information_schema.COLLATIONS LIMIT 100")
+	run(t, stranger, "SELECT id FROM flockd_claims WHERE k = 'a' FOR UPDATE")
+	released := begin(t, func(ctx context.Context) error { return s.Release(ctx, "a", lease.ID, backends.Outcome{}) })
+	awaitLock(t, p, "DELETE FROM flockd_claims")
+	run(t, stranger, "SELECT k FROM flockd_keys WHERE k = 'a' FOR UPDATE")
+	run(t, stranger, "COMMIT")
+	if err := <-released; err != nil {
+		t.Error(err)
+	}
+	if said := says(t, p, "SHOW ENGINE INNODB STATUS"); !strings.Contains(said, "LATEST DETECTED DEADLOCK") {
+		t.Error("there was no deadlock")
+	}
+}
+
+// awaitLock returns when somebody waits for a lock with a statement that begins so.
+func awaitLock(t testing.TB, p *servers.Process, statement string) {
+	t.Helper()
+	await(t, "a statement that waits for a lock", func() (string, bool) {
+		said := says(t, p, "SHOW ENGINE INNODB STATUS")
+		return said, strings.Contains(said, "LOCK WAIT") && strings.Contains(said, statement)
+	})
+}
+
+// lockTimeout: a step that waited for a lock in vain leaves nothing behind: no lock of the key,
+// and the session as it was.
+func lockTimeout(t *testing.T, p *servers.Process) {
+	url := fresh(t, p, "ALL")
+	s, stranger, victim := open(t, url), session(t, p, databaseIn(url)), session(t, p, databaseIn(url))
+	lease := acquire(t, s, request("a"))
+	run(t, stranger, "START TRANSACTION")
+	run(t, stranger, "SELECT id FROM flockd_claims WHERE k = 'a' FOR UPDATE")
+	run(t, victim, "SET SESSION innodb_lock_wait_timeout = 47, time_zone = '+03:00'")
+	_, err := victim.ExecContext(t.Context(), "CALL flockd_ask_1('a', '"+lease.ID+"', 1, '{}', 0, 0, 1, 1)")
+	if numberOf(err) != 1205 {
+		t.Fatalf("err = %v, want one of a lock that was waited for in vain", err)
+	}
+	var left, in string
+	if err := row(t.Context(), victim, &left, "SELECT CONCAT(@@innodb_lock_wait_timeout, @@time_zone)"); err != nil || left != "47+03:00" {
+		t.Errorf("it left %q, %v", left, err)
+	}
+	if err := row(t.Context(), victim, &in, "SELECT @@in_transaction"); err != nil || in != "0" {
+		t.Errorf("in a transaction: %q, %v", in, err)
+	}
+	run(t, stranger, "SET SESSION innodb_lock_wait_timeout = 0")
+	run(t, stranger, "SELECT k FROM flockd_keys WHERE k = 'a' FOR UPDATE")
+	run(t, stranger, "ROLLBACK")
+	renew(t, s, lease)
+}
+
+// renewalWaitsForNobody: who has the key's lock, however long, keeps no hold from being
+// renewed, and nobody from being told that it is taken.
+func renewalWaitsForNobody(t *testing.T, p *servers.Process) {
+	url := fresh(t, p, "ALL")
+	s, stranger := open(t, url), session(t, p, databaseIn(url))
+	lease := acquire(t, s, request("a"))
+	held(t, s, queue("a"))
+	run(t, stranger, "START TRANSACTION")
+	run(t, stranger, "SELECT k FROM flockd_keys WHERE k = 'a' FOR UPDATE")
+	renew(t, s, lease)
+	held(t, s, request("a"))
+	if _, err := s.Inspect(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+	acquire(t, s, request("b"))
+	run(t, stranger, "ROLLBACK")
+}
+
+// sweep: a key that was last granted long ago goes, unless there is something to it.
+func sweep(t *testing.T, p *servers.Process) {
+	url := fresh(t, p, "ALL")
+	s := open(t, url)
+	ledger, _ := backends.As[backends.Ledger](s)
+	release(t, s, acquire(t, s, request("idle")))
+	release(t, s, acquire(t, s, request("young")))
+	acquire(t, s, request("held"))
+	once := request("completed")
+	once.Once = &backends.Once{ID: "run"}
+	lease := acquire(t, s, once)
+	if err := ledger.Complete(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	release(t, s, lease)
+	says(t, p, "USE "+databaseIn(url)+"; DELETE FROM flockd_ended; UPDATE flockd_keys SET used = used - 101 WHERE k <> 'young'")
+	release(t, s, acquire(t, s, request("new")))
+	const want = "completed\nheld\nnew\nyoung"
+	if got := says(t, p, "SELECT k FROM "+databaseIn(url)+".flockd_keys ORDER BY k"); got != want {
+		t.Errorf("keys %q, want %q", got, want)
+	}
+}
