@@ -207,7 +207,7 @@ func (u *URL) ReadPassword() (string, error) {
 }
 
 // fileOptions are the options that name files.
-var fileOptions = []string{"password-file", "cacert", "cert", "key"}
+var fileOptions = []string{"password-file", "cacert", "cert", "key", "sslrootcert", "sslcert", "sslkey", "passfile"}
 
 // Absolute is the URL in a form that holds in any folder: files that its options name
 // are named by their absolute paths.

@@ -1,0 +1,31 @@
+package postgres
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"flockd/backends"
+	"flockd/backends/backendtest"
+	"flockd/backends/backendtest/servers"
+	"flockd/backends/mem"
+)
+
+func TestConformance(t *testing.T) {
+	server := servers.Postgres(t, "fsync=off", "max_connections=300")
+	url := userURL(server)
+	h := backendtest.Harness{
+		Open: func(t testing.TB) backends.Backend { return open(t, url) },
+		TTL:  time.Second,
+		// How late a busy machine may be; the store itself counts in microseconds.
+		Granularity: 200 * time.Millisecond,
+		Has: backendtest.Waits | backendtest.Ledgers | backendtest.SharedHolds | backendtest.SlotHolds |
+			backendtest.MinHolds | backendtest.Dates | backendtest.Watches,
+		Newer: func(t testing.TB, key string) {
+			acquire(t, open(t, url), request(key))
+			sql(t, server, servers.PostgresDatabase, fmt.Sprintf(`UPDATE flockd.claims SET v = %d WHERE key = convert_to(%s, 'UTF8')`, backends.RecordVersion+1, literal(key)))
+		},
+	}
+	backendtest.Run(t, h)
+	t.Run("Compare", func(t *testing.T) { backendtest.Compare(t, h, mem.New()) })
+}

@@ -1,0 +1,256 @@
+package postgres
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"flockd/backends"
+	"flockd/backends/certs"
+)
+
+// Errors that our functions and scripts raise: see head.sql and answer_1.
+const (
+	ownAnswer   = "FLKD1"
+	notOurs     = "FLKD2"
+	newerSchema = "FLKD3"
+	alreadyMade = "FLKD4"
+)
+
+// An end is what an error means for a step.
+type end string
+
+const (
+	other     end = ""
+	again     end = "again"     // certainly not applied, and may be by another try
+	missing   end = "missing"   // the schema or its functions aren't there
+	displaced end = "displaced" // the server isn't the primary any more, or is going
+)
+
+func fate(err error) end {
+	var said *pgconn.PgError
+	if !errors.As(err, &said) {
+		return other
+	}
+	switch said.Code {
+	case "40001", "40P01", "55P03": // serialization, deadlock, lock timeout
+		return again
+	case "42883", "3F000", "42P01", "42704": // no such function, schema, table, type
+		return missing
+	case "25006", "0A000", "57P01", "57P02", "57P03": // read-only, in recovery (asked to write), going, crashed, not there yet
+		return displaced
+	}
+	return other
+}
+
+// errAccess says that no other host is worth a try.
+var errAccess = errors.New("no access")
+
+// accessError is a refusal that all hosts of a cluster share.
+type accessError struct{ error }
+
+func (e accessError) Unwrap() []error { return []error{e.error, errAccess} }
+
+// classify turns the errors of the library into ours. What may pass is an ordinary error.
+func (s *server) classify(err error) error {
+	var said *pgconn.PgError
+	var refused *backends.RefusedError
+	switch {
+	case err == nil, errors.As(err, &refused), errors.Is(err, errClosed), errors.As(err, new(*trouble)):
+		return err
+	case errors.As(err, &said):
+		return s.classifyAnswer(said)
+	case late(err):
+		return s.fault(context.DeadlineExceeded, "no answer in time")
+	case errors.Is(err, context.Canceled):
+		return err
+	}
+	return s.fault(err, "lost the connection: %v", bare(err))
+}
+
+// trouble says in plain words what is wrong with a connection. It may pass.
+type trouble struct {
+	text  string
+	cause error
+}
+
+func (e *trouble) Error() string { return e.text }
+
+func (e *trouble) Is(target error) bool { return errors.Is(e.cause, target) }
+
+func (s *server) fault(cause error, format string, args ...any) error {
+	return &trouble{s.name + ": " + fmt.Sprintf(format, args...), cause}
+}
+
+const (
+	schemaHint = `"flockd schema postgres | psql DATABASE", by an administrator, makes what it needs; --grant-to names flockd's user`
+	prefixHint = "?prefix= names another schema"
+)
+
+// classifyAnswer judges an error that the server sent.
+func (s *server) classifyAnswer(said *pgconn.PgError) error {
+	text := backends.Quote(said.Message, s.password)
+	switch said.Code {
+	case "28P01":
+		return backends.Refuse("", "%s refuses the user or password", s.name)
+	case "28000":
+		return backends.Refuse("pg_hba.conf there says who may connect, and how", "%s refuses us: %s", s.name, text)
+	case "3D000":
+		return backends.Refuse("the URL's path names the database", "%s: %s", s.name, text)
+	case "42501":
+		return backends.Refuse(schemaHint, "%s: the user lacks a right: %s", s.name, text)
+	case "42883", "3F000", "42P01", "42704":
+		return backends.Refuse(schemaHint, "%s: the schema %s is incomplete: %s", s.name, s.prefix, text)
+	case "25006", "0A000":
+		return s.standby()
+	case notOurs, "42P07", "42703":
+		return backends.Refuse(prefixHint, "%s: the schema %s is another program's", s.name, s.prefix)
+	case newerSchema:
+		return backends.Refuse("use the newer flockd here as well",
+			"%s: the schema %s was made by a newer flockd (version %s, this one knows 1)", s.name, s.prefix, said.Detail)
+	}
+	return s.classifyTrouble(said, text)
+}
+
+// classifyTrouble puts in words what may pass.
+func (s *server) classifyTrouble(said *pgconn.PgError, text string) error {
+	switch said.Code {
+	case "57014":
+		return s.fault(context.DeadlineExceeded, "no answer in time: %s", text)
+	case "55P03":
+		return s.fault(context.DeadlineExceeded, "another session has locked flockd's tables")
+	case "53300":
+		return s.fault(said, "it has all the clients that it takes")
+	case "53100":
+		return s.fault(said, "its disk is full")
+	case "57P03":
+		return s.fault(said, "it takes no clients at the moment: %s", text)
+	case "57P01", "57P02":
+		return s.fault(said, "it has ended the session: %s", text)
+	}
+	return s.fault(said, "%s", text)
+}
+
+// standby is final for a server that has never been a primary to us.
+func (s *server) standby() error {
+	if s.served.Load() {
+		return s.fault(errStandby, "it is a standby now")
+	}
+	return backends.Refuse("name its primary", "%s: %w", s.name, errStandby)
+}
+
+// unmade says why the schema couldn't be made.
+func (s *server) unmade(err error) error {
+	var said *pgconn.PgError
+	if errors.As(err, &said) && said.Code == "42501" {
+		return backends.Refuse(schemaHint, "%s has no schema %s, and the user may not make it: %s",
+			s.name, s.prefix, backends.Quote(said.Message, s.password))
+	}
+	return s.classify(err)
+}
+
+// unreachable says why there is no connection to a host.
+func (s *server) unreachable(host *pgconn.Config, err error) error {
+	var said *pgconn.PgError
+	var refused *backends.RefusedError
+	var certificate *tls.CertificateVerificationError
+	var dns *net.DNSError
+	at := func(cause error, format string, args ...any) error {
+		return &trouble{addressOf(host) + ": " + fmt.Sprintf(format, args...), cause}
+	}
+	switch {
+	case errors.As(err, &refused):
+		return accessError{refused}
+	case errors.As(err, &said):
+		err = s.classifyAnswer(said)
+		if errors.Is(err, backends.ErrRefused) && !errors.Is(err, errStandby) {
+			return accessError{err}
+		}
+		return err
+	case errors.Is(err, errStandby):
+		return at(errStandby, "it is a standby")
+	case errors.As(err, &certificate):
+		return accessError{backends.Refuse(strings.Replace(certs.Hint(certificate), "?cacert=", "?sslrootcert=", 1), "%s: %v", addressOf(host), certificate.Err)}
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return at(err, "no such host")
+	case errors.Is(err, context.Canceled):
+		return err
+	case late(err):
+		return at(context.DeadlineExceeded, "no connection in time")
+	}
+	return s.unmet(host, err, at)
+}
+
+// unmet tells by its words what the library has no type for.
+func (s *server) unmet(host *pgconn.Config, err error, at func(error, string, ...any) error) error {
+	var op *net.OpError
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "server refused TLS connection"):
+		return accessError{backends.Refuse("?sslmode=prefer takes what the server has", "%s: it speaks no TLS", addressOf(host))}
+	case errors.As(err, &op) && op.Op == "remote error":
+		return accessError{backends.Refuse("?sslcert= and ?sslkey= name the certificate to show", "%s: it refuses our TLS: %v", addressOf(host), op.Err)}
+	case strings.Contains(text, "SASL auth"), strings.Contains(text, "channel binding"), strings.Contains(text, "require_auth"), strings.Contains(text, "sslcertmode"):
+		last := text[strings.LastIndex(text, ": ")+2:]
+		return accessError{backends.Refuse("", "%s: it can't be trusted with the password: %s", addressOf(host), backends.Quote(last, s.password))}
+	}
+	return at(err, "%v", bare(err))
+}
+
+// nowhere says why none of the hosts will do. Where all of them are standbys, waiting is of no
+// use, unless one has just been the primary.
+func (s *server) nowhere(failures []error) error {
+	standbys := 0
+	var texts []string
+	for _, err := range failures {
+		if errors.Is(err, errStandby) {
+			standbys++
+		}
+		texts = append(texts, err.Error())
+	}
+	switch {
+	case standbys == len(failures):
+		return s.standby()
+	case len(failures) == 1:
+		return failures[0]
+	}
+	return &trouble{strings.Join(texts, "; "), errors.Join(failures...)}
+}
+
+func addressOf(host *pgconn.Config) string {
+	network, address := pgconn.NetworkAddress(host.Host, host.Port)
+	if network == "unix" {
+		return address
+	}
+	return "postgres://" + address
+}
+
+func late(err error) bool {
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) || pgconn.Timeout(err)
+}
+
+// bare is what happened, without the addresses and system calls that Go and the library name.
+func bare(err error) error {
+	var errno syscall.Errno
+	var op *net.OpError
+	switch {
+	case errors.As(err, &errno):
+		return errno
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("closed by the server")
+	case errors.As(err, &op):
+		return op.Err
+	}
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	return err
+}
