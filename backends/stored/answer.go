@@ -33,6 +33,7 @@ type answer struct {
 	Place   int64 `json:"place"` // of the last of the entries
 	N       int   `json:"n"`     // how many were looked at
 	News    flag  `json:"news"`
+	Front   *int  `json:"front"` // how many wait in front of a place, 50 at most; nil: not told
 }
 
 // claim is a row of the table claims.

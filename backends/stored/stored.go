@@ -25,7 +25,7 @@ const (
 	Completed Step = "completed" // key, v, run: lists an entry or none
 	Entries   Step = "entries"   // key, v, after, limit: place, n; lists entries
 	Forget    Step = "forget"    // key, v, run: forgotten, missing
-	Poll      Step = "poll"      // key, id, v: whether there is news for the claim
+	Poll      Step = "poll"      // key, id, v: whether there is news for the claim; else front
 	Sweep     Step = "sweep"     // v: drops some keys that nobody has used for long
 )
 

@@ -41,27 +41,32 @@ func TestFlags(t *testing.T) {
 }
 
 // The first in line begins a tenth of a second after its turn has come, or 2 % of the hold
-// later, and two seconds at most; those behind it look in proportion.
-func TestPollAfter(t *testing.T) {
+// later, and two seconds at most; those behind it look in proportion to where they stand now.
+func TestOutlook(t *testing.T) {
 	now := time.Now()
+	two, nine := 2, 9
 	for _, tt := range []struct {
 		lasted, waited time.Duration
 		ahead          int
+		front          *int
 		want           time.Duration
 	}{
-		{0, 0, 0, 100 * time.Millisecond},
-		{0, 4 * time.Second, 0, 100 * time.Millisecond},
-		{10 * time.Second, 5 * time.Second, 0, 300 * time.Millisecond},
-		{time.Hour, 0, 0, 2 * time.Second},
-		{0, 0, 9, time.Second},
-		{time.Hour, 0, 1, 4 * time.Second},
+		{0, 0, 0, nil, 100 * time.Millisecond},
+		{0, 4 * time.Second, 0, nil, 100 * time.Millisecond},
+		{10 * time.Second, 5 * time.Second, 0, nil, 300 * time.Millisecond},
+		{time.Hour, 0, 0, nil, 2 * time.Second},
+		{0, 0, 9, nil, time.Second},
+		{0, 0, 9, &nine, time.Second},
+		{time.Hour, 0, 1, nil, 4 * time.Second},
+		{time.Hour, 0, 9, &two, 300 * time.Millisecond},
 	} {
-		held := &backends.HeldError{AsOf: now, Ahead: tt.ahead, Holders: []backends.Claim{{Granted: now.Add(-tt.lasted)}}}
-		if got := pollAfter(held, tt.waited); got != tt.want {
+		o := foresee(&backends.HeldError{AsOf: now, Ahead: tt.ahead, Holders: []backends.Claim{{Granted: now.Add(-tt.lasted)}}}, now)
+		if got := o.after(tt.front, now.Add(tt.waited)); got != tt.want {
 			t.Errorf("%+v: %v", tt, got)
 		}
 	}
-	if got := pollAfter(&backends.HeldError{AsOf: now}, time.Hour); got != pollMin {
+	nobody := foresee(&backends.HeldError{AsOf: now}, now)
+	if got := nobody.after(nil, now.Add(time.Hour)); got != pollMin {
 		t.Errorf("nobody holds: %v", got)
 	}
 }

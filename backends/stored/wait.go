@@ -12,7 +12,8 @@ import (
 const (
 	// pollMin is how often the first in line looks. The next ones look as many times more
 	// seldom as they stand behind it, so that a line of n is looked at 10 ln n times a
-	// second, however long.
+	// second, however long. Each look tells how many are left in front, so that a line that
+	// moves fast is looked at as often as a short one.
 	pollMin = 100 * time.Millisecond
 
 	// A hold that has lasted for long seldom ends the next moment: the first in line looks
@@ -37,33 +38,55 @@ func (s *Store) Wait(ctx context.Context, held *backends.HeldError) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	began := time.Now()
-	return s.listen(ctx, held.Key, string(id), func() time.Duration { return pollAfter(held, time.Since(began)) })
+	o := foresee(held, time.Now())
+	return s.listen(ctx, held.Key, string(id), func(front *int) time.Duration { return o.after(front, time.Now()) })
 }
 
-// pollAfter is how long not to look, when waited has passed since the answer.
-func pollAfter(held *backends.HeldError, waited time.Duration) time.Duration {
-	every := pollMin
+// outlook is what a waiter knows of its turn.
+type outlook struct {
+	ahead int       // how many wait in front
+	since time.Time // when the hold that it waits for began, as far as it knows; zero: there is none
+}
+
+// foresee is the outlook by an answer that came at now.
+func foresee(held *backends.HeldError, now time.Time) outlook {
+	o := outlook{ahead: held.Ahead}
 	if len(held.Holders) > 0 {
-		lasts := held.AsOf.Sub(held.Holders[0].Granted) + waited
-		every = min(max(lasts/pollShare, pollMin), pollMax)
+		o.since = now.Add(-held.AsOf.Sub(held.Holders[0].Granted))
 	}
-	return every * time.Duration(1+held.Ahead)
+	return o
+}
+
+// after is how long not to look, from now on. front is how many wait in front now, nil
+// where that isn't known: where it isn't the number of before, another one holds, for how
+// long isn't known.
+func (o *outlook) after(front *int, now time.Time) time.Duration {
+	if front != nil && *front != o.ahead {
+		o.ahead, o.since = *front, now
+	}
+	every := pollMin
+	if !o.since.IsZero() {
+		every = min(max(now.Sub(o.since)/pollShare, pollMin), pollMax)
+	}
+	return every * time.Duration(1+o.ahead)
 }
 
 // Watch implements backends.Watcher.
 func (s *Store) Watch(ctx context.Context, lease backends.Lease) error {
 	every := min(lease.TTL/watchShare, watchMax)
-	return s.poll(ctx, lease.Key, lease.ID, func() time.Duration { return every })
+	return s.poll(ctx, lease.Key, lease.ID, func(*int) time.Duration { return every })
 }
 
 // listen returns when there is news for a claim.
-func (s *Store) listen(ctx context.Context, key, id string, after func() time.Duration) error {
+func (s *Store) listen(ctx context.Context, key, id string, after func(front *int) time.Duration) error {
 	listener, ok := s.server.(Listener)
 	if !ok {
 		return s.poll(ctx, key, id, after)
 	}
-	err := listener.Listen(ctx, id, func(ctx context.Context) (bool, error) { return s.news(ctx, key, id) })
+	err := listener.Listen(ctx, id, func(ctx context.Context) (bool, error) {
+		news, _, err := s.news(ctx, key, id)
+		return news, err
+	})
 	if errors.Is(err, errors.ErrUnsupported) {
 		return s.poll(ctx, key, id, after)
 	}
@@ -71,24 +94,26 @@ func (s *Store) listen(ctx context.Context, key, id string, after func() time.Du
 }
 
 // poll looks until there is news for a claim.
-func (s *Store) poll(ctx context.Context, key, id string, after func() time.Duration) error {
+func (s *Store) poll(ctx context.Context, key, id string, after func(front *int) time.Duration) error {
 	for {
-		if news, err := s.news(ctx, key, id); news || err != nil {
+		news, front, err := s.news(ctx, key, id)
+		if news || err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(after()):
+		case <-time.After(after(front)):
 		}
 	}
 }
 
 // news reports whether a claim has something to hear: its turn has come, it is gone, or
-// somebody left a notice that it wasn't told yet.
-func (s *Store) news(ctx context.Context, key, id string) (bool, error) {
+// somebody left a notice that it wasn't told yet. front is how many wait in front of a place,
+// nil where that wasn't told.
+func (s *Store) news(ctx context.Context, key, id string) (news bool, front *int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	a, _, err := s.do(ctx, Poll, key, id, int64(backends.RecordVersion))
-	return bool(a.News), failed("look after", key, err)
+	return bool(a.News), a.Front, failed("look after", key, err)
 }
