@@ -957,7 +957,7 @@ BEGIN
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;
     IF v_v > p_v THEN
-        SELECT JSON_OBJECT('is', 'newer', 'what', 'line', 'v', v_v);
+        SELECT JSON_OBJECT('is', 'newer', 'what', 'line', 'v', v_v + 0);
     ELSE
         SELECT JSON_OBJECT('news', v_news + 0, 'front', v_front + 0);
     END IF;
