@@ -20,9 +20,8 @@ func alive(conn net.Conn) bool {
 	}
 	var first [1]byte
 	n, failed := 0, error(nil)
-	err = raw.Read(func(fd uintptr) bool {
+	err = raw.Control(func(fd uintptr) { // Read would wait for a read that the library has under way, after a slow write
 		n, _, failed = syscall.Recvfrom(int(fd), first[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		return true
 	})
 	switch {
 	case err != nil:
