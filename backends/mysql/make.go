@@ -72,7 +72,7 @@ func older(version, than string) bool {
 
 // isMade reports whether all is there, and refuses tables of others and of a later flockd.
 func (s *server) isMade(ctx context.Context, conn *sql.Conn) (bool, error) {
-	for _, table := range s.prefix.all("TABLE") {
+	for _, table := range s.prefix.tables() {
 		var comment string
 		err := row(ctx, conn, &comment,
 			"SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '"+table+"'")
@@ -86,7 +86,7 @@ func (s *server) isMade(ctx context.Context, conn *sql.Conn) (bool, error) {
 			return false, err
 		}
 	}
-	procedures := s.prefix.all("PROCEDURE")
+	procedures := s.prefix.procedures()
 	var n int
 	err := row(ctx, conn, &n,
 		"SELECT COUNT(*) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE() AND ROUTINE_NAME IN ('"+

@@ -6,7 +6,6 @@ import (
 	_ "embed" // the schema
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -41,13 +40,21 @@ func (n names) text() string {
 	return strings.ReplaceAll(text, "CREATE PROCEDURE ", again)
 }
 
-var made = regexp.MustCompile(`(?m)^CREATE (TABLE|PROCEDURE) (?:IF NOT EXISTS |/\*.*\*/ )?(\w+)`)
+// The beginnings of the statements that make something, in the schema.
+const (
+	makesTable     = "CREATE TABLE IF NOT EXISTS flockd"
+	makesProcedure = "CREATE PROCEDURE flockd"
+)
 
-// all are the names of the tables, or of the procedures.
-func (n names) all(kind string) (names []string) {
-	for _, m := range made.FindAllStringSubmatch(n.text(), -1) {
-		if m[1] == kind {
-			names = append(names, m[2])
+func (n names) tables() []string { return n.made(makesTable) }
+
+func (n names) procedures() []string { return n.made(makesProcedure) }
+
+// made are the names of what is made by statements that begin so.
+func (n names) made(beginning string) (names []string) {
+	for line := range strings.Lines(schema) {
+		if name, ok := strings.CutPrefix(line, beginning); ok {
+			names = append(names, string(n)+name[:strings.IndexAny(name, " (")])
 		}
 	}
 	return names
@@ -66,10 +73,10 @@ func Schema(prefix, user string) (string, error) {
 	}
 	var b strings.Builder
 	b.WriteString(n.text())
-	for _, table := range n.all("TABLE") {
+	for _, table := range n.tables() {
 		fmt.Fprintf(&b, "GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s%s", table, grantee, delimiter)
 	}
-	for _, procedure := range n.all("PROCEDURE") {
+	for _, procedure := range n.procedures() {
 		fmt.Fprintf(&b, "GRANT EXECUTE ON PROCEDURE %s TO %s%s", procedure, grantee, delimiter)
 	}
 	return b.String(), nil
@@ -90,11 +97,11 @@ func account(user string) (string, error) {
 // names makes the names of tables and procedures.
 type names string // prefix
 
-// plain is what needs no quotes in any mode, and is the same in any case of letters.
-var plain = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,20}$`)
-
+// checkPrefix wants what needs no quotes in any mode, and is the same on servers that tell
+// capital letters from small ones in names and on those that don't.
 func checkPrefix(prefix string) (names, error) {
-	if !plain.MatchString(prefix) {
+	const letters = "abcdefghijklmnopqrstuvwxyz_"
+	if prefix == "" || len(prefix) > 21 || !strings.Contains(letters, prefix[:1]) || strings.Trim(prefix, letters+"0123456789") != "" {
 		return "", backends.BadURL("the prefix %q: for MySQL it is up to 21 small letters, digits and _, and begins with no digit", prefix)
 	}
 	return names(prefix), nil

@@ -84,7 +84,7 @@ func TestPasswordFile(t *testing.T) {
 
 func TestSchemaNames(t *testing.T) {
 	t.Parallel()
-	for _, names := range [][2]string{{"A", "u"}, {"a-b", "u"}, {"", "u"}, {"a", "u'"}, {"a", "u@`"}, {"a", `\`}} {
+	for _, names := range [][2]string{{"A", "u"}, {"a-b", "u"}, {"", "u"}, {"a", "u'"}, {"a", "u@`"}, {"a", `\`}, {"aB", "u"}, {"a;b", "u"}} {
 		if text, err := Schema(names[0], names[1]); err == nil {
 			t.Errorf("Schema(%q, %q) = %.60q…", names[0], names[1], text)
 		}
@@ -111,7 +111,7 @@ func TestStatements(t *testing.T) {
 	t.Parallel()
 	n := names("flockd")
 	statements := n.statements()
-	if made := len(n.all("TABLE")) + len(n.all("PROCEDURE")); len(statements) != made+3 {
+	if made := len(n.tables()) + len(n.procedures()); len(statements) != made+3 {
 		t.Errorf("%d statements make %d tables and procedures", len(statements), made)
 	}
 	for _, s := range statements {
