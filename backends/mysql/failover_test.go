@@ -154,3 +154,24 @@ func TestTooManyConnections(t *testing.T) {
 		return "", err == nil
 	})
 }
+
+// A replica has what the primary has, however that writes its binary log.
+func TestReplicaIsTheSame(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{"STATEMENT", "ROW"} {
+		pair := servers.ReplicatedMariaDB(t, "--binlog-format="+format)
+		s := open(t, urlOf(pair.Primary))
+		everything(t, s)
+		for _, mode := range []backends.Mode{backends.Exclusive, backends.Shared, backends.Slots} {
+			handOver(t, pair.Primary, s, mode, 5)
+		}
+		pair.Await()
+		const sum = "USE flockd; CHECKSUM TABLE flockd_keys, flockd_claims, flockd_ended, flockd_runs, flockd_ledger"
+		if a, b := says(t, pair.Primary, sum), says(t, pair.Replica, sum); a != b {
+			t.Errorf("%s: the primary has\n%s\nthe replica\n%s", format, a, b)
+		}
+		if log := pair.Primary.Log(); strings.Contains(log, "Unsafe statement") {
+			t.Errorf("%s: it warns: %s", format, log)
+		}
+	}
+}

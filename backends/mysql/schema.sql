@@ -425,11 +425,12 @@ CREATE PROCEDURE flockd_record_1(p_key VARBINARY(512), p_id VARCHAR(64) CHARACTE
     p_notice TEXT CHARACTER SET ascii COLLATE ascii_bin)
 SQL SECURITY INVOKER
 BEGIN
-    REPLACE INTO flockd_runs (k, success, v, owner, token, began, ended, class, status, notice)
+    DELETE FROM flockd_runs WHERE k = p_key AND (success = 0 OR p_success);
+    INSERT INTO flockd_runs (k, success, v, owner, token, began, ended, class, status, notice)
     SELECT k, 0, p_v, owner, token, granted, p_now, p_class, p_exit, p_notice
     FROM flockd_claims WHERE k = p_key AND id = p_id;
     IF p_success THEN
-        REPLACE INTO flockd_runs (k, success, v, owner, token, began, ended, class, status, notice)
+        INSERT INTO flockd_runs (k, success, v, owner, token, began, ended, class, status, notice)
         SELECT k, 1, p_v, owner, token, granted, p_now, p_class, p_exit, p_notice
         FROM flockd_claims WHERE k = p_key AND id = p_id;
     END IF;
