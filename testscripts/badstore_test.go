@@ -3,6 +3,8 @@
 package testscripts
 
 import (
+	"io"
+	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -54,17 +56,26 @@ func TestBadURLs(t *testing.T) {
 		"redis://h:0":              "port from 1 to 65535",
 		"redis://h?colour=red":     "knows no option",
 		"redis://h?min-replicas=x": "is not a number",
-		"redis://u:" + secret + "@h?password-file=/f": "has a password and a ?password-file=",
-		"redis://h?password-file=" + absent:           "no such file",
-		"redis+unix://h/p":                            "by its absolute path",
-		"rediss://h?cacert=" + absent:                 "no such file",
-		"rediss://h?cert=" + absent:                   "go together",
-		"etcd://":                                     "no host",
-		"etcd://h:x":                                  "can't be read",
-		"etcd://h?colour=red":                         "knows no option",
-		"etcd://h/a?prefix=b":                         "prefix",
-		"etcds://h?cacert=" + absent:                  "no such file",
-		"redis+sentinel://h/master":                   "no backend is called",
+		"redis://u:" + secret + "@h?password-file=/f":              "has a password and a ?password-file=",
+		"redis://h?password-file=" + absent:                        "no such file",
+		"redis+unix://h/p":                                         "by its absolute path",
+		"rediss://h?cacert=" + absent:                              "no such file",
+		"rediss://h?cert=" + absent:                                "go together",
+		"etcd://":                                                  "no host",
+		"etcd://h:x":                                               "can't be read",
+		"etcd://h?colour=red":                                      "knows no option",
+		"etcd://h/a?prefix=b":                                      "prefix",
+		"etcds://h?cacert=" + absent:                               "no such file",
+		"redis+sentinel://h/master":                                "no backend is called",
+		"postgres://h/d?colour=red":                                "knows no option",
+		"postgres://h:x/d":                                         "can't be read",
+		"postgres://h:0/d":                                         "port from 1 to 65535",
+		"postgres://h/d?prefix=a-b":                                "name of a schema",
+		"postgres://h/d?sslmode=red":                               "sslmode",
+		"postgres://h/d?target_session_attrs=standby":              "takes writes",
+		"postgres://h/d?sslmode=verify-full&sslrootcert=" + absent: "no such file",
+		"postgres://u:@#!/" + secret + "@h/d":                      "writes as %23",
+		"postgres://u:@!/" + secret + "@h/d":                       "can't be read",
 	} {
 		r.refused(url, 64, text)
 	}
@@ -114,6 +125,68 @@ func TestBadEtcd(t *testing.T) {
 	r.refused("etcd://no-such-host.invalid", 69, "no-such-host.invalid")
 	plain.Kill()
 	r.refused("etcd://"+plain.Addr, 69, "connection refused")
+}
+
+func TestBadPostgres(t *testing.T) {
+	t.Parallel()
+	r := newFolder(t)
+	ca := servers.CA(t)
+	pair := servers.ReplicatedPostgres(t)
+	tls := servers.Postgres(t, ca.PostgresSettings()...)
+	plain, dead := pair.Primary, servers.Postgres(t)
+	dead.Kill()
+	servers.PostgresSays(t, plain, "CREATE ROLE bob LOGIN PASSWORD '"+secret+"@#!/'", "CREATE DATABASE other",
+		"CREATE SCHEMA other AUTHORIZATION flockd", "CREATE TABLE other.claims (n int)")
+	bob := "postgres://bob:" + secret + "%40%23%21%2F@" + plain.Addr
+	r.run(postgres.url(dead.Addr, plain.Addr), "k", "--", "true").ends(0) // makes the schema
+	r.refused("postgres://bob:"+secret+"@"+plain.Addr+"/flockd", 69, "refuses the user or password")
+	r.refused("postgres://bob@"+plain.Addr+"/flockd", 69, "password")
+	r.refused(bob+"/flockd", 69, "lacks a right")
+	r.refused(bob+"/other", 69, "may not make it")
+	r.refused(bob+"/none", 69, "does not exist")
+	r.refused(postgres.url(plain.Addr)+"?prefix=other", 69, "another program's")
+	r.refused(postgres.url(pair.Standby.Addr), 69, "standby")
+	r.refused(postgres.url(dead.Addr, pair.Standby.Addr), 69, "standby")
+	r.refused(postgres.url(plain.Addr)+"?sslmode=require", 69, "speaks no TLS")
+	r.refused(postgres.url(tls.Addr)+"?sslmode=disable", 69, "no encryption")
+	r.refused(postgres.url(tls.Addr)+"?sslmode=verify-full&sslrootcert="+servers.CA(t).File, 69, "certificate")
+	r.run(postgres.url(tls.Addr)+"?sslmode=verify-full&sslrootcert="+ca.File, "k", "--", "true").ends(0)
+	servers.PostgresSays(t, plain, "UPDATE flockd.keys SET v = 9")
+	r.refused(postgres.url(plain.Addr), 69, "newer flockd")
+	servers.PostgresSays(t, plain, "UPDATE flockd.about SET version = 9")
+	r.refused(postgres.url(plain.Addr), 69, "newer flockd")
+	r.refused("postgres://no-such-host.invalid/flockd", 69, "no-such-host.invalid")
+	r.refused(postgres.url(dead.Addr), 69, "connection refused")
+	r.refused("postgres://"+oldPostgres(t)+"/flockd", 69, "needs 12 or later")
+}
+
+// oldPostgres is where one is that says of itself that it is an old one, and no more.
+func oldPostgres(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { l.Close() })
+	const version = "server_version\x0011.22\x00"
+	hello := "R\x00\x00\x00\x08\x00\x00\x00\x00" + "S\x00\x00\x00" + string(rune(len(version)+4)) + version + "Z\x00\x00\x00\x05I"
+	go func() {
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			go greet(conn, hello)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// greet says no to a client of PostgreSQL's that wants TLS, which takes eight bytes, and
+// hello to one that doesn't.
+func greet(conn net.Conn, hello string) {
+	defer conn.Close()
+	for {
+		n, err := conn.Read(make([]byte, 4096))
+		if err != nil {
+			return
+		}
+		io.WriteString(conn, map[bool]string{true: "N", false: hello}[n == 8])
+	}
 }
 
 // An etcd that has known faults is used, with a warning.

@@ -74,6 +74,18 @@ func etcdOf(name string, v servers.Version) store {
 	}
 }
 
+var postgres = store{
+	name:  "postgres",
+	start: func(t testing.TB) *servers.Process { return servers.Postgres(t) },
+	url: func(addrs ...string) string {
+		return "postgres://" + servers.PostgresUser + ":" + servers.PostgresPassword + "@" + strings.Join(addrs, ",") + "/" + servers.PostgresDatabase
+	},
+	wipe:    func(r *rig) { servers.PostgresSays(r, r.server, "DROP SCHEMA flockd CASCADE") },
+	lose:    map[string]string{"grant": "acquire_1(", "renewal": "renew_1(", "release": "release_1("},
+	clocked: func(t testing.TB, clock *servers.WallClock) *servers.Process { return clock.Postgres(t) },
+	late:    time.Second,
+}
+
 // newFolder is a rig without a server.
 func newFolder(t *testing.T) *rig {
 	return &rig{T: t, dir: folder(t), path: bin + ":" + os.Getenv("PATH")}

@@ -20,7 +20,7 @@ func onStores(t *testing.T, test func(*rig)) {
 		r.direct = "sqlite://" + r.dir + "/flockd.db"
 		test(r)
 	})
-	for _, s := range []store{redis, etcd} {
+	for _, s := range []store{redis, etcd, postgres} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			test(served(t, s, s.start(t)))
@@ -45,7 +45,8 @@ func (r *rig) script(name string, args ...string) {
 	out, err := cmd.CombinedOutput()
 	said := strings.SplitAfter(string(out), "\n")
 	said = slices.DeleteFunc(said, func(line string) bool {
-		return line == "" || line == "Killed\n" || r.server != nil && strings.Contains(line, "asking again")
+		slow := strings.Contains(line, "asking again") || strings.Contains(line, "trying again")
+		return line == "" || line == "Killed\n" || r.server != nil && slow
 	})
 	if err != nil || len(said) > 0 {
 		r.Errorf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)

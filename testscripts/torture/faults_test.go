@@ -5,7 +5,9 @@ package torture
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"math/rand/v2"
+	"os/exec"
 	"time"
 
 	_ "github.com/mattn/go-sqlite3"
@@ -34,6 +36,22 @@ func lockFile(ctx context.Context, file string, d time.Duration) error {
 	lasts(ctx, d)
 	_, err = db.Exec("ROLLBACK")
 	return err
+}
+
+// sessionFaults are other sessions of a PostgreSQL that have tables or rows of ours locked
+// for a while, with nothing else to do.
+func sessionFaults(addr string) []fault {
+	locking := func(lock string) func(context.Context, *rand.Rand) bool {
+		return func(ctx context.Context, r *rand.Rand) bool {
+			idle := fmt.Sprintf("BEGIN; %s; SELECT pg_sleep(%f)", lock, between(r, 50*time.Millisecond, 4*time.Second).Seconds())
+			return exec.CommandContext(ctx, "psql", "-Xq", "-c", idle, "postgres://postgres@"+addr+"/"+servers.PostgresDatabase).Run() == nil
+		}
+	}
+	return []fault{
+		{"lock tables", locking("LOCK TABLE flockd.claims")},
+		{"lock keys", locking("SELECT FROM flockd.keys FOR UPDATE")},
+		{"lock claims", locking("SELECT FROM flockd.claims FOR UPDATE")},
+	}
 }
 
 // serverFaults harm one server at a time, drawn from members. A server keeps what it

@@ -39,6 +39,7 @@ var rows = []struct {
 	{"redis-forgetful", forgetful, 2, false},
 	{"etcd", func(t testing.TB) *store { return etcd(t, servers.Current) }, 1, false},
 	{"etcd-debian", debian, 1, true},
+	{"postgres", postgres, 1, false},
 }
 
 func sqlite(t testing.TB) *store {
@@ -87,6 +88,22 @@ func flush(addr string) error {
 	conn.SetReadDeadline(time.Now().Add(time.Second))
 	_, err = conn.Read(make([]byte, len("+OK\r\n")))
 	return err
+}
+
+// postgres is a PostgreSQL, and a pooler before it that has fewer sessions than clients.
+func postgres(t testing.TB) *store {
+	p := servers.Postgres(t)
+	one, two := servers.Proxy(t, p.Addr), servers.Proxy(t, p.Addr)
+	pooler := servers.PgBouncer(t, p, "transaction", "default_pool_size=4")
+	return &store{
+		direct: postgresURL(p.Addr),
+		ways:   []string{postgresURL(p.Addr), postgresURL(one.Addr), postgresURL(one.Addr, two.Addr), postgresURL(pooler.Addr)},
+		faults: [][]fault{append(serverFaults([]*servers.Process{p}), sessionFaults(p.Addr)...), netFaults([]*servers.TCPProxy{one, two}, match)},
+	}
+}
+
+func postgresURL(addrs ...string) string {
+	return "postgres://" + servers.PostgresUser + ":" + servers.PostgresPassword + "@" + strings.Join(addrs, ",") + "/" + servers.PostgresDatabase
 }
 
 // etcd is a cluster, of whose members one at a time is harmed.
