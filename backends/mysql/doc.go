@@ -1,6 +1,7 @@
 // Package mysql keeps locks in a database of MySQL or MariaDB.
 //
-// Each step is one CALL of a stored procedure, and so one trip; schema.sql is the protocol.
+// Each step is one CALL of a stored procedure, and so one trip; the procedures (*.sql) are the
+// protocol, and schema.sql says what is kept.
 // Nothing that a session or a server has set matters: a procedure has the sql_mode and the
 // character set that it was created with, and names its isolation, its time zone and how
 // long it waits for a lock itself. So it works behind a proxy that drops what a session has

@@ -139,22 +139,6 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// A server with no connection to spare is unavailable, and not for good.
-func TestTooManyConnections(t *testing.T) {
-	t.Parallel()
-	p := servers.MariaDB(t)
-	s := open(t, urlOf(p))
-	says(t, p, "GRANT ALL ON flockd.* TO flockd@'%' WITH MAX_USER_CONNECTIONS 1")
-	acquire(t, s, request("a"))
-	_, err := open(t, urlOf(p)).Acquire(t.Context(), request("b"))
-	wantTrouble(t, err, "has all the connections that it takes")
-	s.Close()
-	await(t, "a connection to spare", func() (string, bool) {
-		_, err := open(t, urlOf(p)).Acquire(t.Context(), request("b"))
-		return "", err == nil
-	})
-}
-
 // A replica has what the primary has, however that writes its binary log.
 func TestReplicaIsTheSame(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os/exec"
 	"strings"
@@ -210,4 +211,23 @@ func prefixes(t *testing.T, p *servers.Process) {
 	acquire(t, open(t, url), request("a"))
 	acquire(t, open(t, url+"?prefix=team_b"), request("a"))
 	held(t, open(t, url), request("a"))
+}
+
+func unixSocket(t *testing.T, p *servers.Process) {
+	everything(t, open(t, "mysql+unix://root@"+p.Dir+"/data/s?db=flockd&prefix=socket"))
+}
+
+// tooMany: a server with no connection to spare is unavailable, and not for good.
+func tooMany(t *testing.T, p *servers.Process) {
+	says(t, p, "CREATE USER few@'%' IDENTIFIED BY 'secret' WITH MAX_USER_CONNECTIONS 1; GRANT ALL ON flockd.* TO few@'%'")
+	url := "mysql://few:secret@" + p.Addr + "/flockd?prefix=few"
+	s := open(t, url)
+	acquire(t, s, request("a"))
+	_, err := open(t, url).Acquire(t.Context(), request("b"))
+	wantTrouble(t, err, "has all the connections that it takes")
+	s.Close()
+	await(t, "a connection to spare", func() (string, bool) {
+		_, err := open(t, url).Acquire(t.Context(), queue("b"))
+		return fmt.Sprint(err), err == nil
+	})
 }

@@ -121,13 +121,6 @@ func TestClockIsReadUnderTheLock(t *testing.T) {
 	}
 }
 
-// A server that is as it should be answers each of the ways to reach it.
-func TestUnixSocket(t *testing.T) {
-	t.Parallel()
-	p := servers.MariaDB(t)
-	everything(t, open(t, "mysql+unix://root@"+p.Dir+"/data/s?db=flockd"))
-}
-
 // versions that are too old, and those that aren't.
 func TestOlder(t *testing.T) {
 	t.Parallel()

@@ -3,19 +3,33 @@ package mysql
 import (
 	"bytes"
 	"context"
-	_ "embed" // the schema
+	"embed"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"flockd/backends"
 	"flockd/backends/stored"
 )
 
-//go:embed schema.sql
-var schema string
+//go:embed *.sql
+var files embed.FS
+
+// schema is all that is to be made, the tables first.
+var schema = sync.OnceValue(func() string {
+	var b strings.Builder
+	for _, name := range []string{"schema", "common", "line", "acquire", "hold", "ledger", "inspect", "sweep"} {
+		text, err := files.ReadFile(name + ".sql")
+		if err != nil {
+			panic("mysql: " + err.Error())
+		}
+		b.Write(text)
+	}
+	return b.String()
+})
 
 // version is the protocol's, which the procedures have in their names. It is raised with
 // every change of what a procedure does, so that clients of two versions can work on the
@@ -36,7 +50,7 @@ func (n names) statements() []string {
 
 // text is the schema with the prefix in its names.
 func (n names) text() string {
-	text := strings.ReplaceAll(schema, "flockd_", string(n)+"_")
+	text := strings.ReplaceAll(schema(), "flockd_", string(n)+"_")
 	return strings.ReplaceAll(text, "CREATE PROCEDURE ", again)
 }
 
@@ -52,7 +66,7 @@ func (n names) procedures() []string { return n.made(makesProcedure) }
 
 // made are the names of what is made by statements that begin so.
 func (n names) made(beginning string) (names []string) {
-	for line := range strings.Lines(schema) {
+	for line := range strings.Lines(schema()) {
 		if name, ok := strings.CutPrefix(line, beginning); ok {
 			names = append(names, string(n)+name[:strings.IndexAny(name, " (")])
 		}

@@ -1,0 +1,56 @@
+-- What drops the keys that nobody uses.
+-- drop drops a key, unless it is in use again once its row is locked.
+CREATE PROCEDURE flockd_drop_1(p_key VARBINARY(512), p_now BIGINT)
+SQL SECURITY INVOKER
+BEGIN
+    DECLARE v_used INT;
+    SELECT used INTO v_used FROM flockd_keys WHERE k = p_key FOR UPDATE;
+    IF v_used < p_now DIV 86400000000 - 100
+        AND NOT EXISTS (SELECT 1 FROM flockd_claims WHERE k = p_key)
+        AND NOT EXISTS (SELECT 1 FROM flockd_ledger WHERE k = p_key)
+        AND NOT EXISTS (SELECT 1 FROM flockd_ended WHERE k = p_key AND forbidden > p_now)
+    THEN
+        DELETE FROM flockd_ended WHERE k = p_key;
+        DELETE FROM flockd_runs WHERE k = p_key;
+        DELETE FROM flockd_keys WHERE k = p_key;
+    END IF;
+END
+//
+-- sweep drops some of the keys that were last granted 100 days ago and have neither claims
+-- nor completed runs: tokens grow on without them.
+CREATE PROCEDURE flockd_sweep_1(p_v INT, p_patience INT)
+SQL SECURITY INVOKER
+BEGIN
+    DECLARE v_now BIGINT;
+    DECLARE v_key VARBINARY(512);
+    DECLARE v_end TINYINT DEFAULT 0;
+    DECLARE v_patience INT DEFAULT @@session.innodb_lock_wait_timeout;
+    DECLARE v_idle CURSOR FOR
+        SELECT k FROM flockd_keys AS idle FORCE INDEX (used)
+        WHERE used < v_now DIV 86400000000 - 100 AND v <= p_v
+            AND NOT EXISTS (SELECT 1 FROM flockd_claims AS c WHERE c.k = idle.k)
+            AND NOT EXISTS (SELECT 1 FROM flockd_ledger AS l WHERE l.k = idle.k)
+            AND NOT EXISTS (SELECT 1 FROM flockd_ended AS e WHERE e.k = idle.k AND e.forbidden > v_now)
+        ORDER BY used LIMIT 16;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_end = 1;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET SESSION innodb_lock_wait_timeout = v_patience;
+        RESIGNAL;
+    END;
+    CALL flockd_start_1(1);
+    CALL flockd_now_1(v_now);
+    OPEN v_idle;
+    FETCH v_idle INTO v_key;
+    WHILE NOT v_end DO
+        CALL flockd_drop_1(v_key, v_now);
+        SET v_end = 0; -- what found nothing in there is no end here
+        FETCH v_idle INTO v_key;
+    END WHILE;
+    CLOSE v_idle;
+    COMMIT AND NO CHAIN NO RELEASE;
+    SET SESSION innodb_lock_wait_timeout = v_patience;
+    SELECT JSON_OBJECT();
+END
+//
