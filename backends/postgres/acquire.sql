@@ -135,7 +135,7 @@ DECLARE
     first claims;
 BEGIN
     s.reads := true;
-    PERFORM FROM claims WHERE key = s.key AND id = q.id;
+    PERFORM FROM claims WHERE id = q.id AND (key = s.key) IS TRUE;
     IF FOUND THEN
         RETURN;
     END IF;

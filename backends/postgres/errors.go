@@ -21,7 +21,7 @@ import (
 const (
 	ownAnswer   = "FLKD1"
 	notOurs     = "FLKD2"
-	newerSchema = "FLKD3"
+	newerTables = "FLKD3"
 	alreadyMade = "FLKD4"
 )
 
@@ -113,7 +113,7 @@ func (s *server) classifyAnswer(said *pgconn.PgError) error {
 		return s.standby()
 	case notOurs, "42P07", "42703":
 		return backends.Refuse(prefixHint, "%s: the schema %s is another program's", s.name, s.prefix)
-	case newerSchema:
+	case newerTables:
 		return backends.Refuse("use the newer flockd here as well",
 			"%s: the schema %s was made by a newer flockd (version %s, this one knows 1)", s.name, s.prefix, said.Detail)
 	}

@@ -27,9 +27,9 @@ END $$;
 -- The place of the latest run grows though the clock may be set back.
 CREATE OR REPLACE FUNCTION succeeded_1(s step, c claims, run bytea, keep bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    latest bigint := coalesce((SELECT max(l.seq) FROM ledger l WHERE l.key = s.key), 0);
-    e ledger := (s.key, run, s.v, c.token, c.owner, s.at, CASE WHEN keep > 0 THEN s.at + keep ELSE 0 END, greatest(latest + 1, s.at));
+    e ledger := (s.key, run, s.v, c.token, c.owner, s.at, CASE WHEN keep > 0 THEN s.at + keep ELSE 0 END, 0);
 BEGIN
+    UPDATE keys SET runs = greatest(runs + 1, s.at) WHERE key = s.key RETURNING runs INTO e.seq;
     DELETE FROM ledger l WHERE l.key = s.key AND l.run = e.run;
     INSERT INTO ledger SELECT e.*;
 END $$;

@@ -74,7 +74,7 @@ CREATE OR REPLACE FUNCTION mine_1(s step, me text) RETURNS claims LANGUAGE plpgs
 DECLARE
     c claims;
 BEGIN
-    SELECT * INTO c FROM claims WHERE key = s.key AND id = me FOR NO KEY UPDATE;
+    SELECT * INTO c FROM claims WHERE id = me AND (key = s.key) IS TRUE FOR NO KEY UPDATE;
     IF c.v > s.v THEN
         PERFORM newer_1('line', c.v);
     END IF;
@@ -104,12 +104,12 @@ BEGIN
             ORDER BY seq DESC LIMIT 1;
         WHEN 'unshared in front' THEN
             SELECT * INTO c FROM claims
-            WHERE key = s.key AND state = 'waiting' AND (mode = 'shared') = false AND seq < place
+            WHERE key || '' = s.key AND state = 'waiting' AND mode <> 'shared' AND seq < place
                 AND (NOT s.reads OR greatest(expires, kept) > s.at)
             ORDER BY seq DESC LIMIT 1;
         WHEN 'unshared behind' THEN
             SELECT * INTO c FROM claims
-            WHERE key = s.key AND state = 'waiting' AND (mode = 'shared') = false AND seq > place
+            WHERE key || '' = s.key AND state = 'waiting' AND mode <> 'shared' AND seq > place
             ORDER BY seq LIMIT 1;
         END CASE;
         IF c.v > s.v THEN
@@ -188,9 +188,11 @@ END $$;
 -- Wakes who waits at these places.
 CREATE OR REPLACE FUNCTION wake_1(s step, seqs bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
+    place bigint;
     woken text;
 BEGIN
-    FOR woken IN UPDATE claims SET called = true WHERE key = s.key AND seq = ANY (seqs) RETURNING id LOOP
+    FOREACH place IN ARRAY seqs LOOP
+        UPDATE claims SET called = true WHERE key = s.key AND seq = place RETURNING id INTO woken;
         PERFORM notify_1(woken);
     END LOOP;
 END $$;
@@ -213,7 +215,7 @@ DECLARE
     e claims := meet_1(s, 'unshared behind', c.seq);
 BEGIN
     RETURN ARRAY(SELECT seq FROM claims
-        WHERE key = s.key AND state = 'waiting' AND (mode = 'shared') = true AND seq > c.seq AND seq < coalesce(e.seq, 9223372036854775807));
+        WHERE key = s.key AND state = 'waiting' AND mode = 'shared' AND seq > c.seq AND seq < coalesce(e.seq, 9223372036854775807));
 END $$;
 
 -- Wakes whom c, which has left the line, kept from holding: the shared ones behind an
@@ -260,7 +262,7 @@ CREATE OR REPLACE FUNCTION told_1(s step, me text) RETURNS text LANGUAGE plpgsql
 DECLARE
     e ended;
 BEGIN
-    SELECT * INTO e FROM ended WHERE key = s.key AND id = me AND until > s.at;
+    SELECT * INTO e FROM ended WHERE id = me AND (key = s.key) IS TRUE AND until > s.at;
     IF e.v > s.v THEN
         PERFORM newer_1('line', e.v);
     END IF;

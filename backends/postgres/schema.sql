@@ -20,11 +20,16 @@ CREATE TABLE IF NOT EXISTS keys (
     v        integer NOT NULL,
     token    bigint  NOT NULL DEFAULT 0, -- the last one granted
     places   bigint  NOT NULL DEFAULT 0, -- the last one in the line
+    runs     bigint  NOT NULL DEFAULT 0, -- the last one in the ledger
     used_day integer NOT NULL,           -- since 1970; see sweep
     last     text,                       -- the last run, JSON
     success  text                        -- the last one that succeeded
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX IF NOT EXISTS idle ON keys (used_day);
+
+-- No two of a table's indexes serve one query: to a server that has no statistics of a table,
+-- or has them from when it was empty, all of them are as good, also those that lead it through
+-- a whole line. Where a query is to use one by the ID, it hides the key from the others.
 
 -- The lines, in the order of seq. A claim's instants change often, and so are in no index:
 -- then a new version of the row needs no new entries.
@@ -50,10 +55,10 @@ CREATE TABLE IF NOT EXISTS claims (
     run     bytea,                           -- which isn't repeated; NULL: none; '' while it waits: that of the period by then
     keep    bigint  NOT NULL DEFAULT 0,      -- how long the run's success is kept; 0: for ever
     PRIMARY KEY (key, seq),
-    UNIQUE (key, id)
+    UNIQUE (id, key)
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0.05);
--- Who waits, those for an unshared hold by themselves: to find the next one of a kind.
-CREATE INDEX IF NOT EXISTS places ON claims (key, (mode = 'shared'), seq) WHERE state = 'waiting';
+-- Who waits for an unshared hold: to find the next one.
+CREATE INDEX IF NOT EXISTS unshared ON claims ((key || ''), seq) WHERE state = 'waiting' AND mode <> 'shared';
 
 -- IDs that were released: a question overtaken by its own release finds itself here. And
 -- those that were removed, or asked to leave the line: they are told by whom.
@@ -64,7 +69,7 @@ CREATE TABLE IF NOT EXISTS ended (
     until  bigint  NOT NULL,
     seq    bigint  NOT NULL DEFAULT 0,  -- the place of the claim; 0: it was released
     notice text    NOT NULL DEFAULT '', -- '': released
-    PRIMARY KEY (key, id)
+    PRIMARY KEY (id, key)
 ) WITH (autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX IF NOT EXISTS forgotten ON ended (key, until);
 
@@ -78,7 +83,6 @@ CREATE TABLE IF NOT EXISTS ledger (
     at      bigint  NOT NULL,
     forgets bigint  NOT NULL, -- 0: kept for ever
     seq     bigint  NOT NULL,
-    PRIMARY KEY (key, run),
-    UNIQUE (key, seq)
+    PRIMARY KEY (key, run)
 );
 CREATE INDEX IF NOT EXISTS forgets ON ledger (key, forgets) WHERE forgets > 0;

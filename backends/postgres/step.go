@@ -90,7 +90,8 @@ func (s *server) run(ctx context.Context, l *link, step stored.Step, args []any)
 
 // plans makes the server use the indexes, whatever it believes to know of the tables, and plan
 // each statement of a function once.
-const plans = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL jit = off; SET LOCAL plan_cache_mode = force_generic_plan; "
+const plans = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; " +
+	"SET LOCAL jit = off; SET LOCAL plan_cache_mode = force_generic_plan; "
 
 // query is the text of a step. A query of several statements is one transaction, which ends with
 // it, by an error too.

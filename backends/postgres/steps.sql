@@ -10,13 +10,14 @@ DECLARE
 BEGIN
     PERFORM durably_1();
     UPDATE claims c SET renewed = clock_1(), expires = clock_1() + ttl, told = c.notice <> ''
-    WHERE c.key = renew_1.key AND c.id = renew_1.id AND c.v <= renew_1.v AND c.state = 'holding' AND c.expires > clock_1()
+    WHERE c.id = renew_1.id AND (c.key = renew_1.key) IS TRUE AND c.v <= renew_1.v AND c.state = 'holding' AND c.expires > clock_1()
     RETURNING c.notice INTO left_notice;
     IF FOUND THEN
         RETURN NEXT json_build_object('is', 'renewed', 'notice', left_notice);
         RETURN;
     END IF;
-    PERFORM newer_1('line', c.v) FROM claims c WHERE c.key = renew_1.key AND c.id = renew_1.id AND c.v > renew_1.v;
+    PERFORM newer_1('line', c.v) FROM claims c
+    WHERE c.id = renew_1.id AND (c.key = renew_1.key) IS TRUE AND c.v > renew_1.v;
     RETURN NEXT json_build_object('is', 'lost', 'notice', coalesce(told_1(s, id), ''));
 END $$;
 
@@ -37,10 +38,10 @@ END $$;
 -- forgotten.
 CREATE OR REPLACE FUNCTION tidy_1(s step) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    DELETE FROM ended e WHERE e.key = s.key AND e.id IN
-        (SELECT id FROM ended WHERE key = s.key AND until <= s.at ORDER BY until LIMIT 16);
-    DELETE FROM ledger l WHERE l.key = s.key AND l.run IN
-        (SELECT run FROM ledger WHERE key = s.key AND forgets > 0 AND forgets <= s.at ORDER BY forgets LIMIT 16);
+    DELETE FROM ended WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM ended WHERE key = s.key AND until <= s.at ORDER BY until LIMIT 16));
+    DELETE FROM ledger WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM ledger WHERE key = s.key AND forgets > 0 AND forgets <= s.at ORDER BY forgets LIMIT 16));
 END $$;
 
 -- Ends a hold or a place, and forbids the ID for that long. ran: something did under the
@@ -120,7 +121,7 @@ DECLARE
     c claims;
     news boolean;
 BEGIN
-    SELECT * INTO c FROM claims l WHERE l.key = poll_1.key AND l.id = poll_1.id;
+    SELECT * INTO c FROM claims l WHERE l.id = poll_1.id AND (l.key = poll_1.key) IS TRUE;
     news := CASE
         WHEN c.seq IS NULL OR c.state = 'cooling' OR c.expires <= clock_1() THEN true
         WHEN c.state = 'waiting' THEN c.called OR c.notice <> ''

@@ -1,0 +1,91 @@
+package postgres
+
+import (
+	"fmt"
+	"testing"
+
+	"flockd/backends"
+	"flockd/backends/backendtest/servers"
+)
+
+// awaitListeners returns when so many sessions have nothing to do but to listen.
+func awaitListeners(t testing.TB, url string, n int) {
+	t.Helper()
+	await(t, "those who listen", func() (string, bool) {
+		rows := run(t, url, `SELECT query FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'flockd'
+			AND state = 'idle' AND query LIKE '%poll_1%'`)
+		return fmt.Sprintf("%d", len(rows)), len(rows) == n
+	})
+}
+
+// oneConnectionForAWaiter: a run that waits has one connection, which it listens on and asks
+// with, again and again.
+func oneConnectionForAWaiter(t *testing.T, p *servers.Process) {
+	url := database(t, p, "")
+	holder, waiter := open(t, url), open(t, url)
+	req := queue("a")
+	for range 3 {
+		lease := acquire(t, holder, request("a"))
+		answer := held(t, waiter, req)
+		done := waits(t, waiter, answer)
+		awaitListeners(t, url, 1)
+		if n := sessions(t, url); n != 2 {
+			t.Errorf("%d connections for a holder and a waiter", n)
+		}
+		release(t, holder, lease)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		release(t, waiter, acquire(t, waiter, req))
+		req = queue("a")
+	}
+}
+
+// manyWaiters: of those who wait in one process some listen, and the others look.
+func manyWaiters(t *testing.T, p *servers.Process) {
+	const n = 3 * listeners
+	url := database(t, p, "") + "?timeout=60s"
+	holder, waiter := open(t, url), open(t, url)
+	var leases []backends.Lease
+	var all []<-chan error
+	for i := range n {
+		key := fmt.Sprint("key", i)
+		leases = append(leases, acquire(t, holder, request(key)))
+		all = append(all, waits(t, waiter, held(t, waiter, queue(key))))
+	}
+	await(t, "those who listen", func() (string, bool) {
+		rows := run(t, url[:len(url)-len("?timeout=60s")], `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'flockd' AND datname = current_database()`)
+		return string(rows[0][0]), len(rows) == 1 && string(rows[0][0]) != "0"
+	})
+	for i, lease := range leases {
+		release(t, holder, lease)
+		if err := <-all[i]; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := sessions(t, url[:len(url)-len("?timeout=60s")]); n > connections+1 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// Behind a pooler that gives each transaction another session, who waits looks, and all else
+// is the same; a pool of one session serves many clients.
+func TestPgBouncer(t *testing.T) {
+	t.Parallel()
+	p := servers.Postgres(t)
+	for _, mode := range []string{"transaction", "session"} {
+		size := map[string]string{"transaction": "default_pool_size=1", "session": "default_pool_size=5"}[mode]
+		pooler := servers.PgBouncer(t, p, mode, size)
+		url := userURL(pooler)
+		s, waiter := open(t, url), open(t, url)
+		everything(t, s)
+		lease := acquire(t, s, request("a"))
+		req := queue("a")
+		done := waits(t, waiter, held(t, waiter, req))
+		release(t, s, lease)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		release(t, waiter, acquire(t, waiter, req))
+	}
+}
