@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -29,6 +28,9 @@ func (s *server) make(ctx context.Context) error {
 		return err
 	}
 	if done, err := s.isMade(ctx, conn); done || err != nil {
+		return err
+	}
+	if err := s.free(ctx, conn); err != nil {
 		return err
 	}
 	for _, statement := range s.prefix.statements() {
@@ -70,28 +72,36 @@ func older(version, than string) bool {
 	return a < c || a == c && b < d
 }
 
-// isMade reports whether all is there, and refuses tables of others and of a later flockd.
+// isMade reports whether all is there. It is asked by one at a time, so it opens no table.
 func (s *server) isMade(ctx context.Context, conn *sql.Conn) (bool, error) {
-	for _, table := range s.prefix.tables() {
-		var comment string
-		err := row(ctx, conn, &comment,
-			"SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '"+table+"'")
-		if errors.Is(err, sql.ErrNoRows) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
+	tables, procedures := s.prefix.tables(), s.prefix.procedures()
+	var n int
+	err := row(ctx, conn, &n, "SELECT"+
+		" (SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN "+list(tables)+") +"+
+		" (SELECT COUNT(*) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE() AND ROUTINE_NAME IN "+list(procedures)+")")
+	return n == len(tables)+len(procedures), err
+}
+
+func list(names []string) string { return "('" + strings.Join(names, "', '") + "')" }
+
+// free refuses tables of others and of a later flockd.
+func (s *server) free(ctx context.Context, conn *sql.Conn) error {
+	rows, err := conn.QueryContext(ctx, "SELECT TABLE_NAME, TABLE_COMMENT FROM information_schema.TABLES"+
+		" WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN "+list(s.prefix.tables()))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var table, comment string
+		if err := rows.Scan(&table, &comment); err != nil {
+			return err
 		}
 		if err := s.ours(table, comment); err != nil {
-			return false, err
+			return err
 		}
 	}
-	procedures := s.prefix.procedures()
-	var n int
-	err := row(ctx, conn, &n,
-		"SELECT COUNT(*) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE() AND ROUTINE_NAME IN ('"+
-			strings.Join(procedures, "', '")+"')")
-	return n == len(procedures), err
+	return rows.Err()
 }
 
 // ours judges a table by its comment.
