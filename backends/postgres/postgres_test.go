@@ -145,3 +145,10 @@ func wantTrouble(t testing.TB, err error, text string) {
 func userURL(server *servers.Process) string {
 	return fmt.Sprintf("postgres://%s:%s@%s/%s", servers.PostgresUser, servers.PostgresPassword, server.Addr, servers.PostgresDatabase)
 }
+
+func wantLost(t testing.TB, err error) {
+	t.Helper()
+	if !errors.Is(err, backends.ErrLost) {
+		t.Errorf("err = %v, want %v", err, backends.ErrLost)
+	}
+}
