@@ -76,6 +76,13 @@ func TestBadURLs(t *testing.T) {
 		"postgres://h/d?sslmode=verify-full&sslrootcert=" + absent: "no such file",
 		"postgres://u:@#!/" + secret + "@h/d":                      "writes as %23",
 		"postgres://u:@!/" + secret + "@h/d":                       "can't be read",
+		"mysql://h":                                                "database",
+		"mysql:///d":                                               "host",
+		"mysql://h/d?colour=red":                                   "knows no option",
+		"mysql://u@h/d?prefix=a-b":                                 "prefix",
+		"mysql://u:" + secret + "@h/d?password-file=/f":            "has a password and a ?password-file=",
+		"mysql://h/d?tls=maybe":                                    "tls",
+		"mysql://h/d?cacert=" + absent:                             "no such file",
 	} {
 		r.refused(url, 64, text)
 	}

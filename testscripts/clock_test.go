@@ -11,7 +11,7 @@ import (
 
 // onClocks runs a test on each store whose server goes by a clock that can be set.
 func onClocks(t *testing.T, test func(*rig, *servers.WallClock)) {
-	for _, s := range []store{redis, postgres} {
+	for _, s := range []store{redis, postgres, mysql} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			clock := servers.Clock(t)

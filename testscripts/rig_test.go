@@ -34,6 +34,7 @@ type store struct {
 	name  string
 	start func(t testing.TB) *servers.Process // keeps its data over a restart
 	url   func(addrs ...string) string
+	first func(r *rig)      // nil, or has made before what the first use makes
 	wipe  func(r *rig)      // removes all data behind flockd's back
 	lose  map[string]string // by step: what only the request that does it first has
 
@@ -80,11 +81,28 @@ var postgres = store{
 	url: func(addrs ...string) string {
 		return "postgres://" + servers.PostgresUser + ":" + servers.PostgresPassword + "@" + strings.Join(addrs, ",") + "/" + servers.PostgresDatabase
 	},
+	first:   firstUse,
 	wipe:    func(r *rig) { servers.PostgresSays(r, r.server, "DROP SCHEMA flockd CASCADE") },
 	lose:    map[string]string{"grant": "acquire_1(", "renewal": "renew_1(", "release": "release_1("},
 	clocked: func(t testing.TB, clock *servers.WallClock) *servers.Process { return clock.Postgres(t) },
 	late:    time.Second,
 }
+
+var mysql = store{
+	name:  "mysql",
+	start: func(t testing.TB) *servers.Process { return servers.MariaDB(t) },
+	url: func(addrs ...string) string {
+		return "mysql://" + servers.MariaDBUser + ":" + servers.MariaDBPassword + "@" + strings.Join(addrs, ",") + "/" + servers.MariaDBDatabase
+	},
+	first:   firstUse,
+	wipe:    func(r *rig) { servers.MariaDBSays(r, r.server, "DROP DATABASE flockd; CREATE DATABASE flockd") },
+	lose:    map[string]string{"grant": "CALL flockd_acquire_1(", "renewal": "CALL flockd_renew_1(", "release": "CALL flockd_release_1("},
+	clocked: func(t testing.TB, clock *servers.WallClock) *servers.Process { return clock.MariaDB(t) },
+	late:    time.Second,
+}
+
+// firstUse makes tables, and takes the token of another key.
+func firstUse(r *rig) { r.token() }
 
 // newFolder is a rig without a server.
 func newFolder(t *testing.T) *rig {
@@ -110,6 +128,9 @@ func newRig(t *testing.T, s store) *rig {
 	r := served(t, s, s.start(t))
 	r.link = servers.Proxy(t, r.server.Addr)
 	r.via = s.url(r.link.Addr)
+	if s.first != nil {
+		s.first(r)
+	}
 	return r
 }
 

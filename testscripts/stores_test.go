@@ -20,7 +20,7 @@ func onStores(t *testing.T, test func(*rig)) {
 		r.direct = "sqlite://" + r.dir + "/flockd.db"
 		test(r)
 	})
-	for _, s := range []store{redis, etcd, postgres} {
+	for _, s := range []store{redis, etcd, postgres, mysql} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			test(served(t, s, s.start(t)))

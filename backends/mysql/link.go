@@ -74,12 +74,14 @@ func (c *connector) open(ctx context.Context, address string) (driver.Conn, erro
 }
 
 // config is what the library is told. It prints nothing, for flockd alone writes to stderr,
-// and asks for no character set: all that is sent is ASCII.
+// and asks for no character set: all that is sent is ASCII. What is sent may be several
+// statements, for make alone; no other has anything but numbers and digits in it.
 func (s *server) config(address string) *mysql.Config {
 	config := mysql.NewConfig()
 	config.Net, config.Addr, config.DBName = s.network, address, s.database
 	config.User, config.Passwd = s.user, s.password
 	config.Logger = &mysql.NopLogger{}
+	config.MultiStatements = true
 	if s.tls != nil {
 		config.TLS = s.tls.Clone()
 		config.TLS.ServerName, _, _ = net.SplitHostPort(address)
