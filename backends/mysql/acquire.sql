@@ -7,14 +7,13 @@ CREATE PROCEDURE flockd_glance_1(p_key VARBINARY(512), p_id VARCHAR(64) CHARACTE
 SQL SECURITY INVOKER
 BEGIN
     DECLARE v_now BIGINT;
-    DECLARE v_fits TINYINT;
+    DECLARE v_known, v_fits TINYINT;
     DECLARE v_slot INT;
     SET p_answer = NULL;
     CALL flockd_look_1(v_now);
-    IF NOT EXISTS (SELECT 1 FROM flockd_claims WHERE k = p_key AND id = p_id)
-        AND NOT EXISTS (SELECT 1 FROM flockd_ended WHERE k = p_key AND id = p_id AND forbidden > v_now)
-        AND (p_once = '' OR v_now BETWEEN p_first AND p_last)
-    THEN
+    SELECT EXISTS (SELECT 1 FROM flockd_claims WHERE k = p_key AND id = p_id)
+        OR EXISTS (SELECT 1 FROM flockd_ended WHERE k = p_key AND id = p_id AND forbidden > v_now) INTO v_known;
+    IF NOT v_known AND (p_once = '' OR v_now BETWEEN p_first AND p_last) THEN
         IF p_once <> '' THEN
             CALL flockd_entry_1(p_key, p_v, v_now, p_run, p_answer);
         END IF;
@@ -62,7 +61,7 @@ SQL SECURITY INVOKER
 BEGIN
     IF p_seq IS NULL THEN
         UPDATE flockd_keys SET places = places + 1 WHERE k = p_key;
-        SET p_seq = (SELECT places FROM flockd_keys WHERE k = p_key FOR UPDATE);
+        SELECT places INTO p_seq FROM flockd_keys WHERE k = p_key FOR UPDATE;
         INSERT INTO flockd_claims (k, id, seq, v, state, mode, slots, slot, token, asked, granted, renewed, expires, kept, ends,
             waits, unshared, owner, notice, told, called, run, keep)
         VALUES (p_key, p_id, p_seq, p_v, 'waiting', p_mode, p_slots, 0, 0, p_now, 0, p_now, p_now + p_place, 0, p_now + p_place,

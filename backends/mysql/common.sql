@@ -36,6 +36,8 @@ END
 -- the key's row is seen by who has that lock, for InnoDB shows it before it lets go of the
 -- lock. Where statements are written to the binary log, only REPEATABLE READ may write: there
 -- all is seen as of the first read that locks nothing, which comes after the lock as well.
+-- What reads is a SELECT … INTO, never a SET or an IF with a SELECT in it: that would lock
+-- what it reads, and so keep renewals waiting.
 CREATE PROCEDURE flockd_start_1(p_patience INT)
 SQL SECURITY INVOKER
 BEGIN
@@ -69,7 +71,8 @@ CREATE PROCEDURE flockd_told_1(p_key VARBINARY(512), p_id VARCHAR(64) CHARACTER 
     p_now BIGINT, OUT p_told TEXT CHARACTER SET ascii COLLATE ascii_bin)
 SQL SECURITY INVOKER
 BEGIN
-    SET p_told = (SELECT notice FROM flockd_ended WHERE k = p_key AND id = p_id AND forbidden > p_now);
+    SET p_told = NULL;
+    SELECT notice INTO p_told FROM flockd_ended WHERE k = p_key AND id = p_id AND forbidden > p_now;
 END
 //
 CREATE PROCEDURE flockd_forbid_1(p_key VARBINARY(512), p_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin,

@@ -21,17 +21,15 @@ CREATE PROCEDURE flockd_tidy_1(p_key VARBINARY(512), p_now BIGINT)
 SQL SECURITY INVOKER
 BEGIN
     DECLARE v_until BIGINT;
-    SET v_until = (
-        SELECT MAX(forbidden) FROM (
-            SELECT forbidden FROM flockd_ended FORCE INDEX (forgotten)
-            WHERE k = p_key AND forbidden <= p_now ORDER BY forbidden LIMIT 16) AS some);
+    SELECT MAX(forbidden) INTO v_until FROM (
+        SELECT forbidden FROM flockd_ended FORCE INDEX (forgotten)
+        WHERE k = p_key AND forbidden <= p_now ORDER BY forbidden LIMIT 16) AS some;
     IF v_until IS NOT NULL THEN
         DELETE FROM flockd_ended WHERE k = p_key AND forbidden <= v_until;
     END IF;
-    SET v_until = (
-        SELECT MAX(forgets) FROM (
-            SELECT forgets FROM flockd_ledger FORCE INDEX (forgotten)
-            WHERE k = p_key AND forgets > 0 AND forgets <= p_now ORDER BY forgets LIMIT 16) AS some);
+    SELECT MAX(forgets) INTO v_until FROM (
+        SELECT forgets FROM flockd_ledger FORCE INDEX (forgotten)
+        WHERE k = p_key AND forgets > 0 AND forgets <= p_now ORDER BY forgets LIMIT 16) AS some;
     IF v_until IS NOT NULL THEN
         DELETE FROM flockd_ledger WHERE k = p_key AND forgets > 0 AND forgets <= v_until;
     END IF;

@@ -7,24 +7,22 @@ this: BEGIN
     DECLARE v_newer INT;
     DECLARE v_last, v_success LONGTEXT CHARACTER SET utf8mb4;
     CALL flockd_look_1(v_now);
-    SET v_newer = (SELECT MAX(v) FROM flockd_claims WHERE k = p_key AND ends > v_now);
+    SELECT MAX(v) INTO v_newer FROM flockd_claims WHERE k = p_key AND ends > v_now;
     IF v_newer > p_v THEN
         COMMIT AND NO CHAIN NO RELEASE;
         SELECT JSON_OBJECT('is', 'newer', 'what', 'line', 'v', v_newer + 0);
         LEAVE this;
     END IF;
-    SET v_newer = (SELECT MAX(v) FROM flockd_runs WHERE k = p_key);
+    SELECT MAX(v) INTO v_newer FROM flockd_runs WHERE k = p_key;
     IF v_newer > p_v THEN
         COMMIT AND NO CHAIN NO RELEASE;
         SELECT JSON_OBJECT('is', 'newer', 'what', 'last run', 'v', v_newer + 0);
         LEAVE this;
     END IF;
-    SET v_last = (
-        SELECT JSON_OBJECT('v', v, 'owner', owner, 'token', token, 'start', began, 'end', ended, 'class', class, 'exit', status, 'notice', notice)
-        FROM flockd_runs WHERE k = p_key AND success = 0);
-    SET v_success = (
-        SELECT JSON_OBJECT('v', v, 'owner', owner, 'token', token, 'start', began, 'end', ended, 'class', class, 'exit', status, 'notice', notice)
-        FROM flockd_runs WHERE k = p_key AND success = 1);
+    SELECT JSON_OBJECT('v', v, 'owner', owner, 'token', token, 'start', began, 'end', ended, 'class', class, 'exit', status, 'notice', notice)
+    INTO v_last FROM flockd_runs WHERE k = p_key AND success = 0;
+    SELECT JSON_OBJECT('v', v, 'owner', owner, 'token', token, 'start', began, 'end', ended, 'class', class, 'exit', status, 'notice', notice)
+    INTO v_success FROM flockd_runs WHERE k = p_key AND success = 1;
     SELECT CONCAT('{"now":', v_now, ',"last":', IFNULL(v_last, 'null'), ',"success":', IFNULL(v_success, 'null'), '}');
     SELECT JSON_OBJECT('v', v, 'id', id, 'state', state, 'mode', mode, 'slots', slots, 'slot', slot, 'token', token, 'owner', owner,
         'asked', asked, 'granted', granted, 'renewed', renewed, 'expires', expires, 'kept', kept, 'notice', notice)

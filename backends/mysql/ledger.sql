@@ -4,10 +4,10 @@ CREATE PROCEDURE flockd_entry_1(p_key VARBINARY(512), p_v INT, p_now BIGINT, p_r
     OUT p_answer LONGTEXT CHARACTER SET utf8mb4)
 SQL SECURITY INVOKER
 BEGIN
-    SET p_answer = (
-        SELECT IF(v > p_v, JSON_OBJECT('is', 'newer', 'what', 'completed run', 'v', v), CONCAT(JSON_OBJECT('is', 'done'), '\n',
-            JSON_OBJECT('v', v, 'run', LOWER(HEX(run)), 'token', token, 'owner', owner, 'at', completed, 'forgets', forgets)))
-        FROM flockd_ledger WHERE k = p_key AND run = p_run AND (forgets = 0 OR forgets > p_now));
+    SET p_answer = NULL;
+    SELECT IF(v > p_v, JSON_OBJECT('is', 'newer', 'what', 'completed run', 'v', v), CONCAT(JSON_OBJECT('is', 'done'), '\n',
+        JSON_OBJECT('v', v, 'run', LOWER(HEX(run)), 'token', token, 'owner', owner, 'at', completed, 'forgets', forgets)))
+    INTO p_answer FROM flockd_ledger WHERE k = p_key AND run = p_run AND (forgets = 0 OR forgets > p_now);
 END
 //
 -- complete records that a run has succeeded, and proves the hold: completed or lost.
@@ -35,7 +35,8 @@ BEGIN
         SET v_answer = JSON_OBJECT('is', 'newer', 'what', 'line', 'v', v_newer + 0);
     ELSEIF v_state = 'holding' AND v_expires > v_now THEN
         CALL flockd_tidy_1(p_key, v_now);
-        IF NOT EXISTS (SELECT 1 FROM flockd_ledger WHERE k = p_key AND run = p_run AND (forgets = 0 OR forgets > v_now)) THEN
+        CALL flockd_entry_1(p_key, p_v, v_now, p_run, v_answer);
+        IF v_answer IS NULL THEN
             UPDATE flockd_keys SET places = places + 1 WHERE k = p_key;
             DELETE FROM flockd_ledger WHERE k = p_key AND run = p_run;
             INSERT INTO flockd_ledger (k, run, seq, v, token, owner, completed, forgets)

@@ -24,9 +24,9 @@ this: BEGIN
         LEAVE this;
     END IF;
     IF p_mode = 'shared' THEN
-        SET p_fits = NOT EXISTS (
+        SELECT NOT EXISTS (
             SELECT 1 FROM flockd_claims FORCE INDEX (places)
-            WHERE k = p_key AND waits = 1 AND unshared = 1 AND seq < p_seq AND seq <> p_without AND ends > p_dead);
+            WHERE k = p_key AND waits = 1 AND unshared = 1 AND seq < p_seq AND seq <> p_without AND ends > p_dead) INTO p_fits;
         LEAVE this;
     END IF;
     SELECT COUNT(*), IFNULL(SUM(mode <> p_mode OR slots <> p_slots), 0) INTO v_front, v_others FROM (
@@ -91,9 +91,8 @@ BEGIN
     DECLARE v_end BIGINT;
     CALL flockd_fits_1(p_key, p_first, 'shared', 0, p_without, 0, p_called, v_slot);
     IF p_called THEN
-        SET v_end = (
-            SELECT MIN(seq) FROM flockd_claims FORCE INDEX (places)
-            WHERE k = p_key AND waits = 1 AND unshared = 1 AND seq > p_seq);
+        SELECT MIN(seq) INTO v_end FROM flockd_claims FORCE INDEX (places)
+        WHERE k = p_key AND waits = 1 AND unshared = 1 AND seq > p_seq;
         UPDATE flockd_claims FORCE INDEX (places) SET called = 1
         WHERE k = p_key AND waits = 1 AND unshared = 0 AND seq > p_seq AND seq < IFNULL(v_end, 9223372036854775807);
     END IF;
@@ -153,7 +152,7 @@ BEGIN
     DECLARE v_dead CURSOR FOR
         SELECT id, seq, mode, waits FROM flockd_claims WHERE k = p_key AND ends <= p_now AND v <= p_v ORDER BY seq;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_end = 1;
-    SET p_newer = IFNULL((SELECT MAX(v) FROM flockd_claims FORCE INDEX (endings) WHERE k = p_key AND ends <= p_now AND v > p_v), 0);
+    SELECT IFNULL(MAX(v), 0) INTO p_newer FROM flockd_claims FORCE INDEX (endings) WHERE k = p_key AND ends <= p_now AND v > p_v;
     OPEN v_dead;
     FETCH v_dead INTO v_id, v_seq, v_mode, v_waited;
     WHILE NOT v_end DO
@@ -179,20 +178,17 @@ BEGIN
     DECLARE v_waits TINYINT;
     DECLARE v_waiters, v_ahead, v_newer INT;
     DECLARE v_list LONGTEXT CHARACTER SET utf8mb4;
-    SET v_first = (
-        SELECT seq FROM flockd_claims FORCE INDEX (line) WHERE k = p_key AND ends > p_dead ORDER BY seq LIMIT 1);
+    SELECT seq INTO v_first FROM flockd_claims FORCE INDEX (line) WHERE k = p_key AND ends > p_dead ORDER BY seq LIMIT 1;
     IF p_mode = 'shared' THEN
-        SET v_before = (
-            SELECT seq FROM flockd_claims FORCE INDEX (places)
-            WHERE k = p_key AND waits = 1 AND unshared = 1 AND seq < p_seq AND ends > p_dead ORDER BY seq DESC LIMIT 1);
+        SELECT seq INTO v_before FROM flockd_claims FORCE INDEX (places)
+        WHERE k = p_key AND waits = 1 AND unshared = 1 AND seq < p_seq AND ends > p_dead ORDER BY seq DESC LIMIT 1;
     ELSE
-        SET v_before = (
-            SELECT seq FROM flockd_claims FORCE INDEX (line)
-            WHERE k = p_key AND seq < p_seq AND ends > p_dead ORDER BY seq DESC LIMIT 1);
+        SELECT seq INTO v_before FROM flockd_claims FORCE INDEX (line)
+        WHERE k = p_key AND seq < p_seq AND ends > p_dead ORDER BY seq DESC LIMIT 1;
     END IF;
     SELECT ends, waits INTO v_ends, v_waits FROM flockd_claims WHERE k = p_key AND seq = IFNULL(v_before, v_first);
     IF p_mode = 'slots' AND p_seq IS NOT NULL AND NOT v_waits THEN
-        SET v_ends = (SELECT MIN(ends) FROM flockd_claims FORCE INDEX (places) WHERE k = p_key AND waits = 0 AND ends > p_dead);
+        SELECT MIN(ends) INTO v_ends FROM flockd_claims FORCE INDEX (places) WHERE k = p_key AND waits = 0 AND ends > p_dead;
     END IF;
     SELECT COUNT(*), IFNULL(SUM(seq < p_seq OR p_seq IS NULL), 0) INTO v_waiters, v_ahead
     FROM flockd_claims FORCE INDEX (places) WHERE k = p_key AND waits = 1 AND ends > p_dead AND seq <> IFNULL(p_seq, 0);

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -82,6 +83,46 @@ func renewalWaitsForNobody(t *testing.T, p *servers.Process) {
 	}
 	acquire(t, s, request("b"))
 	run(t, stranger, "ROLLBACK")
+}
+
+// readersWaitForNobody: who has the locks of all claims, as renewals have those of theirs, keeps
+// nobody from asking, looking and standing in line.
+func readersWaitForNobody(t *testing.T, p *servers.Process) {
+	for _, mode := range []backends.Mode{backends.Exclusive, backends.Shared, backends.Slots} {
+		url := fresh(t, p, "ALL")
+		s, stranger := open(t, url), session(t, p, databaseIn(url))
+		asks := func() backends.Request {
+			r := queue("a")
+			if r.Mode = mode; mode == backends.Slots {
+				r.Slots = 1
+			}
+			return r
+		}
+		first := asks()
+		if mode == backends.Shared {
+			first.Mode = backends.Exclusive
+		}
+		acquire(t, s, first)
+		waiter := held(t, s, asks())
+		run(t, stranger, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED") // or it locks the gaps as well
+		run(t, stranger, "START TRANSACTION")
+		run(t, stranger, "SELECT id FROM flockd_claims WHERE k = 'a' FOR UPDATE")
+		held(t, s, asks())
+		skip := asks()
+		skip.Place = 0
+		held(t, s, skip)
+		if _, err := s.Inspect(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		waiting := make(chan error, 1)
+		go func() { waiting <- s.(backends.Waiter).Wait(ctx, waiter) }()
+		cancel()
+		if err := <-waiting; !errors.Is(err, context.Canceled) {
+			t.Errorf("Wait = %v", err)
+		}
+		run(t, stranger, "ROLLBACK")
+	}
 }
 
 // sweep: a key that was last granted long ago goes, unless there is something to it.

@@ -4,12 +4,12 @@ CREATE PROCEDURE flockd_drop_1(p_key VARBINARY(512), p_now BIGINT)
 SQL SECURITY INVOKER
 BEGIN
     DECLARE v_used INT;
+    DECLARE v_needed TINYINT;
     SELECT used INTO v_used FROM flockd_keys WHERE k = p_key FOR UPDATE;
-    IF v_used < p_now DIV 86400000000 - 100
-        AND NOT EXISTS (SELECT 1 FROM flockd_claims WHERE k = p_key)
-        AND NOT EXISTS (SELECT 1 FROM flockd_ledger WHERE k = p_key)
-        AND NOT EXISTS (SELECT 1 FROM flockd_ended WHERE k = p_key AND forbidden > p_now)
-    THEN
+    SELECT EXISTS (SELECT 1 FROM flockd_claims WHERE k = p_key)
+        OR EXISTS (SELECT 1 FROM flockd_ledger WHERE k = p_key)
+        OR EXISTS (SELECT 1 FROM flockd_ended WHERE k = p_key AND forbidden > p_now) INTO v_needed;
+    IF v_used < p_now DIV 86400000000 - 100 AND NOT v_needed THEN
         DELETE FROM flockd_ended WHERE k = p_key;
         DELETE FROM flockd_runs WHERE k = p_key;
         DELETE FROM flockd_keys WHERE k = p_key;
