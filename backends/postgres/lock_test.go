@@ -108,6 +108,24 @@ func renewalWaitsForNobody(t *testing.T, p *servers.Process) {
 	acquire(t, s, request("b"))
 }
 
+// renewalWaitsTooLong: a lease that ended while its renewal waited for the row isn't revived,
+// though the row is as it was.
+func renewalWaitsTooLong(t *testing.T, p *servers.Process) {
+	url := database(t, p, "")
+	s, other := open(t, url+"?timeout=60s"), session(t, url)
+	short := request("a")
+	short.TTL = 500 * time.Millisecond
+	lease := acquire(t, s, short)
+	other.does("BEGIN; SELECT FROM flockd.claims WHERE id = '%s' FOR UPDATE", lease.ID)
+	renewed := begin(func() error {
+		_, err := s.Renew(t.Context(), lease)
+		return err
+	})
+	awaitLock(t, url, 500)
+	other.does("ROLLBACK")
+	wantLost(t, <-renewed)
+}
+
 // lockTimeout: a step waits for a lock as long as its client does, whatever the session's
 // timeouts, and leaves nothing behind when that is over.
 func lockTimeout(t *testing.T, p *servers.Process) {

@@ -28,6 +28,7 @@ func TestServer(t *testing.T) {
 		"OneHolder":               oneHolder,
 		"Deadlock":                deadlock,
 		"RenewalWaitsForNobody":   renewalWaitsForNobody,
+		"RenewalWaitsTooLong":     renewalWaitsTooLong,
 		"LockTimeout":             lockTimeout,
 		"Sweep":                   sweep,
 		"ClockUnderTheLock":       clockUnderTheLock,

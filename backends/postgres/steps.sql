@@ -2,23 +2,21 @@
 -- returns its answer and then what it lists, JSON each.
 
 -- Proves and extends a hold; never makes one. It locks no more than the hold's own row, and
--- looks at the clock once it has it.
+-- looks at the clock once it has it: whoever else had it may have kept it past the hold's end.
 CREATE OR REPLACE FUNCTION renew_1(key bytea, id text, v integer, ttl bigint) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
-    s constant step := (key, v, clock_1(), 0, true, false);
-    left_notice text;
+    s step := (key, v, 0, 0, false, false);
+    c claims;
 BEGIN
     PERFORM durably_1();
-    UPDATE claims c SET renewed = clock_1(), expires = clock_1() + ttl, told = c.notice <> ''
-    WHERE c.id = renew_1.id AND (c.key = renew_1.key) IS TRUE AND c.v <= renew_1.v AND c.state = 'holding' AND c.expires > clock_1()
-    RETURNING c.notice INTO left_notice;
-    IF FOUND THEN
-        RETURN NEXT json_build_object('is', 'renewed', 'notice', left_notice);
-        RETURN;
+    c := mine_1(s, id);
+    s.at := clock_1();
+    IF c.state = 'holding' AND c.expires > s.at THEN
+        UPDATE claims l SET renewed = s.at, expires = s.at + ttl, told = c.notice <> '' WHERE l.key = s.key AND l.seq = c.seq;
+        RETURN NEXT json_build_object('is', 'renewed', 'notice', c.notice);
+    ELSE
+        RETURN NEXT json_build_object('is', 'lost', 'notice', coalesce(told_1(s, id), ''));
     END IF;
-    PERFORM newer_1('line', c.v) FROM claims c
-    WHERE c.id = renew_1.id AND (c.key = renew_1.key) IS TRUE AND c.v > renew_1.v;
-    RETURN NEXT json_build_object('is', 'lost', 'notice', coalesce(told_1(s, id), ''));
 END $$;
 
 -- Takes c, which has ended, out of the line, or lets it cool. Those whose turn would have
