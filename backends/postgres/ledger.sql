@@ -135,12 +135,14 @@ BEGIN
     RETURN NEXT '{}';
 END $$;
 
--- Drops a key without claims and completed runs; another is looked at again in 100 days.
+-- Drops a key without claims, completed runs and forbidden IDs; another is looked at again in
+-- 100 days.
 CREATE OR REPLACE FUNCTION drop_1(s step, today integer) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM prune_1(s);
     DELETE FROM ledger WHERE key = s.key AND v <= s.v AND forgets > 0 AND forgets <= s.at;
-    IF EXISTS (SELECT FROM claims WHERE key = s.key) OR EXISTS (SELECT FROM ledger WHERE key = s.key) THEN
+    IF EXISTS (SELECT FROM claims WHERE key = s.key) OR EXISTS (SELECT FROM ledger WHERE key = s.key)
+        OR EXISTS (SELECT FROM ended WHERE key = s.key AND until > s.at) THEN
         UPDATE keys SET used_day = today WHERE key = s.key;
     ELSE
         DELETE FROM ended WHERE key = s.key;

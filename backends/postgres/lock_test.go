@@ -199,14 +199,16 @@ func sweep(t *testing.T, p *servers.Process) {
 		t.Fatal(err)
 	}
 	release(t, s, lease)
+	release(t, s, acquire(t, s, request("forbidden")))
+	run(t, url, "UPDATE flockd.ended SET until = 1 WHERE key <> convert_to('forbidden', 'UTF8')")
 	run(t, url, "UPDATE flockd.keys SET used_day = used_day - 101 WHERE key <> convert_to('young', 'UTF8')")
 	busy := session(t, url)
 	busy.does("BEGIN; SELECT FROM flockd.keys WHERE key = convert_to('idle', 'UTF8') FOR UPDATE")
 	release(t, s, acquire(t, s, request("new"))) // which has no need to wait for that
 	busy.does("ROLLBACK")
-	wantKeys(t, url, "completed held idle new young")
+	wantKeys(t, url, "completed forbidden held idle new young")
 	release(t, s, acquire(t, s, request("newer")))
-	wantKeys(t, url, "completed held new newer young")
+	wantKeys(t, url, "completed forbidden held new newer young")
 	if rows := run(t, url, "SELECT FROM flockd.ended WHERE key = convert_to('idle', 'UTF8')"); len(rows) > 0 {
 		t.Error("its IDs are left")
 	}
