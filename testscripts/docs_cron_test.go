@@ -17,6 +17,7 @@ const home = "/home/report/.local/state/flockd/flockd.db"
 const asReport = "setpriv --reuid report --regid report --init-groups env HOME=/home/report "
 
 func TestCronPage(t *testing.T) {
+	t.Parallel()
 	p := readPage(t, "cron.md")
 	crontab := p.take("cron", "crontab -e")
 	crond, rights := p.take("cron", "/etc/cron.d/nightly-report"), p.take("sh", "")

@@ -11,6 +11,7 @@ import (
 )
 
 func TestOncePage(t *testing.T) {
+	t.Parallel()
 	p := readPage(t, "once.md")
 	quarter := p.take("cron", "/etc/cron.d/sync")
 	migrate, again := p.take("sh", ""), p.take("sh", "")

@@ -17,6 +17,7 @@ const (
 )
 
 func TestSystemdPage(t *testing.T) {
+	t.Parallel()
 	p := readPage(t, "systemd.md")
 	service, timer, enable := p.take("ini", unitDir+"nightly-report.service"), p.take("ini", unitDir+"nightly-report.timer"), p.take("sh", "")
 	export := p.take("ini", unitDir+"export.service")

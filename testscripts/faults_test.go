@@ -39,6 +39,7 @@ var faults = []struct {
 }
 
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	for _, s := range []store{redis, etcd, oldEtcd, postgres, mysql} {
 		for _, f := range faults {
 			t.Run(s.name+"/"+f.name, func(t *testing.T) {

@@ -168,6 +168,7 @@ func privateMemory(t testing.TB, pid int) (sum int) {
 
 // In a time namespace the clocks of flockd and its guard are off by the same.
 func TestGuardInATimeNamespace(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct{ monotonic, boottime time.Duration }{
 		"ahead":  {100_000 * time.Second, 300_000 * time.Second},
 		"behind": {-30 * time.Second, -20 * time.Second},

@@ -100,6 +100,7 @@ func note(name, line string) error {
 // TestMinHold: a key is free again when its min-hold has passed since the grant, however
 // its holder ended, and not before.
 func TestMinHold(t *testing.T) {
+	t.Parallel()
 	ends := []struct {
 		name    string
 		command []string
@@ -141,6 +142,7 @@ func TestMinHold(t *testing.T) {
 // TestMinHoldOfTheDead: where nobody is left to give the key back, it is free when the
 // lease has ended, if that is later.
 func TestMinHoldOfTheDead(t *testing.T) {
+	t.Parallel()
 	const ttl = 5 * time.Second
 	onStores(t, func(r *rig) {
 		began := time.Now()

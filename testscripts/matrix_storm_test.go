@@ -65,20 +65,11 @@ func newStorm(t *testing.T) *storm {
 }
 
 func (s *storm) each(n int, do func(n int)) {
-	numbers := make(chan int)
-	var workers sync.WaitGroup
-	for range 4 {
-		workers.Go(func() {
-			for n := range numbers {
-				do(n)
-			}
-		})
-	}
+	var all []func()
 	for i := range n {
-		numbers <- i
+		all = append(all, func() { do(i) })
 	}
-	close(numbers)
-	workers.Wait()
+	beside(4, all)
 }
 
 func (s *storm) key(n int) string { return fmt.Sprint(s.dir, "/", n) }

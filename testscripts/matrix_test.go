@@ -51,30 +51,30 @@ const (
 )
 
 func TestMatrix(t *testing.T) {
-	turns := make(chan struct{}, cells)
+	t.Parallel()
 	var results table
-	t.Cleanup(func() {
-		t.Logf("last instruction, in ms after the death of flockd, the limit or the end of the lease; and when the key was free\n%s", &results)
-	})
+	var all []func()
 	for _, contained := range containments {
 		for _, tree := range trees {
 			for _, hit := range hits {
-				t.Run(contained+"/"+tree.name+"/"+hit.name, func(t *testing.T) {
-					t.Parallel()
-					turns <- struct{}{}
-					defer func() { <-turns }()
-					c := newCell(t, contained, tree)
-					hit.show(c)
-					c.nothingLeft()
-					results.add(contained+", "+tree.name, hit.name, c.figure)
+				all = append(all, func() {
+					t.Run(contained+"/"+tree.name+"/"+hit.name, func(t *testing.T) {
+						c := newCell(t, contained, tree)
+						hit.show(c)
+						c.nothingLeft()
+						results.add(contained+", "+tree.name, hit.name, c.figure)
+					})
 				})
 			}
 		}
 	}
+	beside(cells, all)
+	t.Logf("last instruction, in ms after the death of flockd, the limit or the end of the lease; and when the key was free\n%s", &results)
 }
 
 // TestMatrixSeesTheLiving takes away what kills the tree: a cell must see that.
 func TestMatrixSeesTheLiving(t *testing.T) {
+	t.Parallel()
 	for _, contained := range containments {
 		t.Run(contained+"/Warn", func(t *testing.T) {
 			t.Parallel()

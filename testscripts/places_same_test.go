@@ -103,6 +103,7 @@ exit 7
 // A command finds what it would find without us, in each place; it runs alone, and
 // nothing is left of it and of us.
 func TestPlaces(t *testing.T) {
+	t.Parallel()
 	server := redis.start(t)
 	for _, p := range places {
 		t.Run(p.name, func(t *testing.T) {

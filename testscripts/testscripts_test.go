@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -38,6 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	// As nohup leaves it, an ignored SIGHUP would be inherited by the scripts; a
 	// caught one is reset.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
@@ -74,6 +76,25 @@ func (m withProgram) Run() int {
 	}
 	fatal(flag.Set("test.parallel", "12")) // the tests wait far more than they work
 	return m.M.Run()
+}
+
+// beside calls all, n at a time. The subtests that they run, unlike parallel ones, don't
+// wait for each other test to have its turn before.
+func beside(n int, all []func()) {
+	var workers sync.WaitGroup
+	next := make(chan func())
+	for range n {
+		workers.Go(func() {
+			for f := range next {
+				f()
+			}
+		})
+	}
+	for _, f := range all {
+		next <- f
+	}
+	close(next)
+	workers.Wait()
 }
 
 // setup gives each script a store and a home of its own, and nothing of the
