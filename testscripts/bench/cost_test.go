@@ -14,6 +14,7 @@ import (
 // TestCostDoesntGrowWithTheLine counts what each operation asks of a store, with lines of
 // different lengths, and all of whom wait listening.
 func TestCostDoesntGrowWithTheLine(t *testing.T) {
+	t.Parallel()
 	for _, s := range counters(t) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()

@@ -5,6 +5,7 @@ package bench
 import (
 	"database/sql"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -38,9 +39,7 @@ func counters(t *testing.T) []*counted {
 	return []*counted{
 		ofFile(t),
 		through(t, "redis", redis, redisCalls, redisBlocked),
-		through(t, "etcd", etcd,
-			func(addr string) (int, error) { return metric(addr, "grpc_server_msg_received_total") },
-			func(addr string) (int, error) { return metric(addr, "etcd_debugging_mvcc_watcher_total") }),
+		through(t, "etcd", etcd, etcdRequests, etcdWatches),
 	}
 }
 
@@ -120,8 +119,21 @@ func redisInfo(addr, section string) (string, error) {
 	return string(out), err
 }
 
-// metric sums a metric of etcd over its labels.
-func metric(addr, name string) (int, error) {
+// etcdRequests counts calls, and of those that watch the messages, of which each asks for a
+// watch. With the others the server counts the end of what is sent as one more message.
+func etcdRequests(addr string) (int, error) {
+	watch := func(labels string) bool { return strings.Contains(labels, `grpc_method="Watch"`) }
+	calls, err1 := metric(addr, "grpc_server_started_total", func(labels string) bool { return !watch(labels) })
+	watches, err2 := metric(addr, "grpc_server_msg_received_total", watch)
+	return calls + watches, errors.Join(err1, err2)
+}
+
+func etcdWatches(addr string) (int, error) {
+	return metric(addr, "etcd_debugging_mvcc_watcher_total", func(string) bool { return true })
+}
+
+// metric sums a metric of etcd over those of its labels that count.
+func metric(addr, name string, counts func(labels string) bool) (int, error) {
 	resp, err := http.Get("http://" + addr + "/metrics")
 	if err != nil {
 		return 0, err
@@ -133,7 +145,8 @@ func metric(addr, name string) (int, error) {
 	}
 	sum := 0.0
 	for line := range strings.Lines(string(text)) {
-		if !strings.HasPrefix(line, name+"{") && !strings.HasPrefix(line, name+" ") {
+		labels, is := strings.CutPrefix(line, name)
+		if !is || labels[0] != '{' && labels[0] != ' ' || !counts(labels) {
 			continue
 		}
 		value, err := strconv.ParseFloat(strings.Fields(line[strings.LastIndexByte(line, ' '):])[0], 64)

@@ -15,6 +15,7 @@ import (
 // TestIdleWaitersAreQuiet counts what waiters ask of a store while nothing happens: at most
 // half an operation a second each.
 func TestIdleWaitersAreQuiet(t *testing.T) {
+	t.Parallel()
 	const (
 		waiters = 20
 		idle    = 24 * time.Second // five times at most each keeps its place
