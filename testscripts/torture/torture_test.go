@@ -51,10 +51,10 @@ func torture(t *testing.T, s *store, d time.Duration) {
 	a.check()
 }
 
-// last waits until a storm has lasted for d, and on a busy host for up to twice as long
-// again, until it has shown enough.
+// last waits until a storm has lasted for d, and on a busy host for up to two minutes more,
+// until it has shown enough.
 func (a *arena) last(ctx context.Context, d time.Duration) {
-	end := time.Now().Add(3 * d)
+	end := time.Now().Add(d + 2*time.Minute)
 	for lasts(ctx, d); ctx.Err() == nil && time.Now().Before(end); lasts(ctx, time.Second) {
 		if lives, spans, heirs, _ := a.seen(); len(a.lacks(lives, spans, heirs)) == 0 {
 			return
@@ -72,11 +72,11 @@ func (a *arena) seen() (lives map[string]*life, spans []*span, heirs inheritance
 
 func givenTime() bool { return os.Getenv("FLOCKD_TORTURE") != "" }
 
-// lastsFor is how long faults are applied for: with what comes after, a store takes a
-// minute. FLOCKD_TORTURE is another time.
+// lastsFor is how long faults are applied for: with what comes after, a store takes some
+// 50 s. FLOCKD_TORTURE is another time.
 func lastsFor(t *testing.T) time.Duration {
 	if !givenTime() {
-		return 40 * time.Second
+		return 30 * time.Second
 	}
 	d, err := time.ParseDuration(os.Getenv("FLOCKD_TORTURE"))
 	if err != nil {
