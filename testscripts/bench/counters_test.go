@@ -60,7 +60,7 @@ func through(t *testing.T, scheme string, server *servers.Process, requests, lis
 func ofFile(t *testing.T) *counted {
 	file := filepath.Join(t.TempDir(), "flockd.db")
 	s := &counted{
-		name: "sqlite", url: "sqlite://" + file, steady: 2.5, // whole pages, of trees that grow by a level
+		name: "sqlite", url: "sqlite://" + file, steady: 4, // whole pages, of trees that grow by a level, and split here and there
 		spent:     func() (cost, error) { return logged(file + "-wal") },
 		listeners: func(want int) (int, error) { return want, nil }, // who comes late misses no hint
 		free:      map[string]bool{"skip": true},
