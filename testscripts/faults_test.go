@@ -156,10 +156,10 @@ func restartedUnderWaiter(r *rig) {
 }
 
 func connectionsReset(r *rig) {
-	j := r.works("8", "--ttl", "6s")
-	for range 16 {
+	j := r.works("14", "--ttl", "12s")
+	for range 13 { // a busy machine takes some hundred milliseconds to connect
 		r.link.Cut()
-		time.Sleep(400 * time.Millisecond)
+		time.Sleep(time.Second)
 	}
 	j.ends(0)
 	r.free(0)

@@ -47,7 +47,7 @@ const (
 	forever = "1m"            // a lease that ends no cell
 
 	// cells run beside each other: more would be late for want of processors.
-	cells = 6
+	cells = 4
 )
 
 func TestMatrix(t *testing.T) {
