@@ -125,7 +125,8 @@ func readersWaitForNobody(t *testing.T, p *servers.Process) {
 	}
 }
 
-// sweep: a key that was last granted long ago goes, unless there is something to it.
+// sweep: a key that was last granted long ago goes, unless there is something to it: then it
+// isn't looked at again by each one that comes.
 func sweep(t *testing.T, p *servers.Process) {
 	url := fresh(t, p, "ALL")
 	s := open(t, url)
@@ -145,5 +146,9 @@ func sweep(t *testing.T, p *servers.Process) {
 	const want = "completed\nheld\nnew\nyoung"
 	if got := says(t, p, "SELECT k FROM "+databaseIn(url)+".flockd_keys ORDER BY k"); got != want {
 		t.Errorf("keys %q, want %q", got, want)
+	}
+	const look = "SELECT COUNT(*) FROM flockd_keys WHERE used < UNIX_TIMESTAMP() DIV 86400 - 100"
+	if n := says(t, p, "USE "+databaseIn(url)+"; "+look); n != "0" {
+		t.Errorf("%s keys are to be looked at again", n)
 	}
 }

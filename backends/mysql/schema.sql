@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS flockd_keys (
     v      INT            NOT NULL,
     token  BIGINT         NOT NULL, -- the last one; 0: none yet
     places BIGINT         NOT NULL, -- the last seq given to a claim or an entry of the ledger
-    used   INT            NOT NULL, -- the day of the last grant, since 1970
+    used   INT            NOT NULL, -- the day of the last grant, since 1970; see drop
     KEY used (used)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET ascii COLLATE ascii_bin COMMENT = 'flockd schema 1'
 //
