@@ -147,3 +147,41 @@ func sweep(t *testing.T, p *servers.Process) {
 		t.Errorf("keys %q, want %q", got, want)
 	}
 }
+
+// late: a grant of which nobody would hear, for the step waited for too long behind the lock of
+// the key's row, isn't made.
+func late(t *testing.T, p *servers.Process) {
+	url := fresh(t, p, "ALL")
+	s, stranger, asks := open(t, url), session(t, p, databaseIn(url)), session(t, p, databaseIn(url))
+	release(t, s, acquire(t, s, request("a")))
+	run(t, stranger, "LOCK TABLES flockd_claims WRITE")
+	const now = "SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
+	var until, answer string
+	if err := row(t.Context(), asks, &until, now+" + 300000"); err != nil {
+		t.Fatal(err)
+	}
+	answered := begin(t, func(context.Context) error {
+		return row(t.Context(), asks, &answer,
+			"CALL flockd_acquire_1('a', 'one', 1, 60000000, 60000000, 0, 'exclusive', 0, '', "+until+", '', '', 0, 0, 0, 30)")
+	})
+	awaitTable(t, p, databaseIn(url))
+	await(t, "the instant", func() (string, bool) {
+		said := says(t, p, now)
+		return said, said > until
+	})
+	run(t, stranger, "UNLOCK TABLES")
+	if err := <-answered; err != nil || !strings.Contains(answer, "late") {
+		t.Errorf("the answer is %s, %v", answer, err)
+	}
+	acquire(t, s, request("a"))
+}
+
+// awaitTable returns the ID of a connection that waits for a table of a database.
+func awaitTable(t testing.TB, p *servers.Process, database string) (id string) {
+	t.Helper()
+	await(t, "a statement that waits for a table", func() (string, bool) {
+		id = says(t, p, "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = '"+database+"' AND STATE LIKE 'Waiting for table%'")
+		return id, id != ""
+	})
+	return id
+}
