@@ -148,6 +148,23 @@ func sweep(t *testing.T, p *servers.Process) {
 	}
 }
 
+// killed: a step that an administrator has killed keeps no lock, not even by a connection that
+// is used no more.
+func killed(t *testing.T, p *servers.Process) {
+	url := fresh(t, p, "ALL")
+	s, stranger := open(t, url), session(t, p, databaseIn(url))
+	lease := acquire(t, s, request("a"))
+	run(t, stranger, "LOCK TABLES flockd_claims WRITE")
+	released := begin(t, func(ctx context.Context) error { return s.Release(ctx, "a", lease.ID, backends.Outcome{}) })
+	id := awaitTable(t, p, databaseIn(url))
+	says(t, p, "KILL QUERY "+id)
+	wantTrouble(t, <-released, "has ended the request")
+	await(t, "the end of the connection", func() (string, bool) {
+		left := says(t, p, "SELECT * FROM information_schema.PROCESSLIST WHERE ID = "+id)
+		return left, left == ""
+	})
+}
+
 // late: a grant of which nobody would hear, for the step waited for too long behind the lock of
 // the key's row, isn't made.
 func late(t *testing.T, p *servers.Process) {
