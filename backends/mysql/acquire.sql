@@ -175,11 +175,14 @@ BEGIN
         CALL flockd_lock_1(p_key, p_v, v_now, v_newer);
         IF v_newer > 0 THEN
             SET v_answer = JSON_OBJECT('is', 'newer', 'what', 'line', 'v', v_newer + 0);
-        ELSEIF p_until > 0 AND v_now > p_until THEN
-            SET v_answer = JSON_OBJECT('is', 'late', 'now', v_now + 0);
         ELSE
             CALL flockd_question_1(p_key, p_id, p_v, v_now, p_ttl, p_place, p_minhold, p_mode, p_slots, p_owner, p_once, p_run,
                 p_first, p_last, p_keep, v_answer);
+        END IF;
+        CALL flockd_now_1(v_now); -- a renewal in flight, or a table that is altered, may have been waited for
+        IF p_until > 0 AND v_now > p_until THEN
+            ROLLBACK AND NO CHAIN NO RELEASE;
+            SET v_answer = JSON_OBJECT('is', 'late', 'now', v_now + 0);
         END IF;
         COMMIT AND NO CHAIN NO RELEASE;
         SET SESSION innodb_lock_wait_timeout = v_patience;

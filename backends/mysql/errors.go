@@ -160,6 +160,7 @@ func (s *server) classifyAnswer(e *mysql.MySQLError) error {
 	case readOnly, 1792, 1836:
 		return s.closed(e)
 	}
+	s.afresh() // MySQL calls no handler of a step that was killed, which would have ended the transaction
 	if trouble := passing(e.Number); trouble != "" {
 		return fmt.Errorf("%s %s", s.name, trouble)
 	}
@@ -175,13 +176,18 @@ func (s *server) plainHint() string {
 	return ""
 }
 
-// closed is final for a server that has never taken a write of ours. Of those that we know
-// there may be another by now: what is idle is closed, so that the next request looks.
-func (s *server) closed(e *mysql.MySQLError) error {
+// afresh closes what is idle, so that the next request connects anew.
+func (s *server) afresh() {
 	if s.db != nil {
 		s.db.SetMaxIdleConns(0)
 		s.db.SetMaxIdleConns(connections)
 	}
+}
+
+// closed is final for a server that has never taken a write of ours. Of those that we know
+// there may be another by now, so the next request looks.
+func (s *server) closed(e *mysql.MySQLError) error {
+	s.afresh()
 	text := strings.ToLower(e.Message)
 	switch {
 	case !strings.Contains(text, "read_only") && !strings.Contains(text, "read-only") && !strings.Contains(text, "read only"):

@@ -152,3 +152,58 @@ func sweep(t *testing.T, p *servers.Process) {
 		t.Errorf("%s keys are to be looked at again", n)
 	}
 }
+
+// killed: a step that an administrator has killed keeps no lock, not even by a connection that
+// is used no more.
+func killed(t *testing.T, p *servers.Process) {
+	url := fresh(t, p, "ALL")
+	s, stranger := open(t, url), session(t, p, databaseIn(url))
+	lease := acquire(t, s, request("a"))
+	run(t, stranger, "LOCK TABLES flockd_claims WRITE")
+	released := begin(t, func(ctx context.Context) error { return s.Release(ctx, "a", lease.ID, backends.Outcome{}) })
+	id := awaitTable(t, p, databaseIn(url))
+	says(t, p, "KILL QUERY "+id)
+	wantTrouble(t, <-released, "has ended the request")
+	await(t, "the end of the connection", func() (string, bool) {
+		left := says(t, p, "SELECT * FROM information_schema.PROCESSLIST WHERE ID = "+id)
+		return left, left == ""
+	})
+}
+
+// late: a grant of which nobody would hear, for the step waited for too long behind the lock of
+// the key's row, isn't made.
+func late(t *testing.T, p *servers.Process) {
+	url := fresh(t, p, "ALL")
+	s, stranger, asks := open(t, url), session(t, p, databaseIn(url)), session(t, p, databaseIn(url))
+	release(t, s, acquire(t, s, request("a")))
+	run(t, stranger, "LOCK TABLES flockd_claims WRITE")
+	const now = "SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
+	var until, answer string
+	if err := row(t.Context(), asks, &until, now+" + 300000"); err != nil {
+		t.Fatal(err)
+	}
+	answered := begin(t, func(context.Context) error {
+		return row(t.Context(), asks, &answer,
+			"CALL flockd_acquire_1('a', 'one', 1, 60000000, 60000000, 0, 'exclusive', 0, '', "+until+", '', '', 0, 0, 0, 30)")
+	})
+	awaitTable(t, p, databaseIn(url))
+	await(t, "the instant", func() (string, bool) {
+		said := says(t, p, now)
+		return said, said > until
+	})
+	run(t, stranger, "UNLOCK TABLES")
+	if err := <-answered; err != nil || !strings.Contains(answer, "late") {
+		t.Errorf("the answer is %s, %v", answer, err)
+	}
+	acquire(t, s, request("a"))
+}
+
+// awaitTable returns the ID of a connection that waits for a table of a database.
+func awaitTable(t testing.TB, p *servers.Process, database string) (id string) {
+	t.Helper()
+	await(t, "a statement that waits for a table", func() (string, bool) {
+		id = says(t, p, "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = '"+database+"' AND STATE LIKE 'Waiting for table%'")
+		return id, id != ""
+	})
+	return id
+}

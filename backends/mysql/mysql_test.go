@@ -185,7 +185,7 @@ func TestServer(t *testing.T) {
 		"FirstUse": firstUse, "NoTables": noTables, "NoRights": noRights, "Schema": schemaForOthers,
 		"ForeignTable": foreignTable, "NewerSchema": newerSchema, "NewerRecords": newerRecords,
 		"Login": login, "Deadlock": deadlock, "LockTimeout": lockTimeout, "RenewalWaitsForNobody": renewalWaitsForNobody, "ReadersWaitForNobody": readersWaitForNobody,
-		"Sweep": sweep, "Prefixes": prefixes, "UnixSocket": unixSocket, "TooManyConnections": tooMany,
+		"Killed": killed, "Late": late, "Sweep": sweep, "Prefixes": prefixes, "UnixSocket": unixSocket, "TooManyConnections": tooMany,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
