@@ -5,7 +5,8 @@ package all
 import "flockd/backends/mysql"
 
 func init() {
-	openers["mysql"] = mysql.Open
-	openers["mysql+unix"] = mysql.Open
+	for _, scheme := range []string{"mysql", "mysql+unix"} {
+		openers[scheme], finders[scheme] = mysql.Open, mysql.Find
+	}
 	schemas["mysql"] = mysql.Schema
 }

@@ -184,6 +184,32 @@ func newerRecords(t *testing.T, p *servers.Process) {
 	wantRefused(t, ledger.Forget(t.Context(), "a", "run"), "record version 4")
 }
 
+// unused: who only looks makes nothing.
+func unused(t *testing.T, p *servers.Process) {
+	url := fresh(t, p, "ALL")
+	u, err := backends.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Find(t.Context(), u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	_, err = s.Inspect(t.Context(), "a")
+	var none *backends.UnusedError
+	if !errors.As(err, &none) || none.Address != "mysql://"+p.Addr+"/"+databaseIn(url) {
+		t.Errorf("Inspect = %v", err)
+	}
+	if tables := says(t, p, "SHOW TABLES IN "+databaseIn(url)); tables != "" {
+		t.Errorf("there are tables: %s", tables)
+	}
+	acquire(t, open(t, url), request("a"))
+	if status, err := s.Inspect(t.Context(), "a"); err != nil || len(status.Line) != 1 {
+		t.Errorf("%+v, %v", status, err)
+	}
+}
+
 // login: what is wrong with a URL is said, without the password.
 func login(t *testing.T, p *servers.Process) {
 	const password = "hunter2@#!/'\\"

@@ -20,19 +20,30 @@ type server struct {
 	// show that the URL names a wrong server is something that has happened to the right
 	// one, and may pass: a failover behind the same address, for one.
 	served atomic.Bool
+
+	// finds is set where nothing is to be made: a store that nobody has used is left so.
+	finds bool
 }
 
 // connections is how many idle ones are kept. A run uses one, and a few more where some
 // don't answer.
 const connections = 4
 
-// Open reads the URL. The first request connects.
-func Open(_ context.Context, u *backends.URL) (backends.Backend, error) {
+// Open reads the URL. The first request connects, and makes what isn't there.
+func Open(_ context.Context, u *backends.URL) (backends.Backend, error) { return newStore(u, false) }
+
+// Find reads the URL. Requests are answered by a *backends.UnusedError while there are no
+// tables.
+func Find(_ context.Context, u *backends.URL) (backends.Backend, error) { return newStore(u, true) }
+
+func newStore(u *backends.URL, finds bool) (backends.Backend, error) {
 	settings, err := read(u)
 	if err != nil {
 		return nil, err
 	}
-	return stored.New(connect(settings), settings.timeout), nil
+	to := connect(settings)
+	to.finds = finds
+	return stored.New(to, settings.timeout), nil
 }
 
 func connect(settings *settings) *server {
@@ -54,6 +65,8 @@ func (s *server) Do(ctx context.Context, step stored.Step, args ...any) ([][]byt
 		case err == nil:
 			s.served.Store(true)
 			return rows, nil
+		case isMissing(err) && s.finds:
+			return nil, &backends.UnusedError{Address: s.address(), Why: "no flockd has used it"}
 		case isMissing(err) && !made:
 			made = true
 			if err := s.make(ctx); err != nil {

@@ -183,7 +183,7 @@ func TestServer(t *testing.T) {
 	p := servers.MariaDB(t)
 	for name, test := range map[string]func(*testing.T, *servers.Process){
 		"FirstUse": firstUse, "NoTables": noTables, "NoRights": noRights, "Schema": schemaForOthers,
-		"ForeignTable": foreignTable, "NewerSchema": newerSchema, "NewerRecords": newerRecords,
+		"ForeignTable": foreignTable, "NewerSchema": newerSchema, "NewerRecords": newerRecords, "Unused": unused,
 		"Login": login, "Deadlock": deadlock, "LockTimeout": lockTimeout, "RenewalWaitsForNobody": renewalWaitsForNobody, "ReadersWaitForNobody": readersWaitForNobody,
 		"Killed": killed, "Late": late, "Sweep": sweep, "Prefixes": prefixes, "UnixSocket": unixSocket, "TooManyConnections": tooMany,
 	} {

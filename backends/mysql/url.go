@@ -97,6 +97,14 @@ func (s *settings) in(u *backends.URL, database string) error {
 	return nil
 }
 
+// address is the URL of the database, without secrets.
+func (s *settings) address() string {
+	if s.network == "unix" {
+		return s.name + "?db=" + s.database
+	}
+	return s.name + "/" + s.database
+}
+
 // encryption reads ?tls=: true, or one of the certificates, is TLS with a server that proves
 // its name; skip-verify with any server; preferred with any, or without where it has none.
 func (s *settings) encryption(u *backends.URL) (err error) {
