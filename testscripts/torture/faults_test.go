@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os/exec"
 	"time"
 
@@ -51,6 +52,24 @@ func sessionFaults(addr string) []fault {
 		{"lock tables", locking("LOCK TABLE flockd.claims")},
 		{"lock keys", locking("SELECT FROM flockd.keys FOR UPDATE")},
 		{"lock claims", locking("SELECT FROM flockd.claims FOR UPDATE")},
+	}
+}
+
+// tableFaults are other sessions of a MariaDB that do so.
+func tableFaults(addr string) []fault {
+	locking := func(lock string) func(context.Context, *rand.Rand) bool {
+		return func(ctx context.Context, r *rand.Rand) bool {
+			host, port, _ := net.SplitHostPort(addr)
+			idle := fmt.Sprintf("%s; DO SLEEP(%f)", lock, between(r, 50*time.Millisecond, 4*time.Second).Seconds())
+			return exec.CommandContext(ctx, "mariadb", "--no-defaults", "--user=root", "--host="+host, "--port="+port,
+				"--execute="+idle, servers.MariaDBDatabase).Run() == nil
+		}
+	}
+	return []fault{
+		{"lock tables", locking("LOCK TABLES flockd_claims WRITE")},
+		{"lock keys", locking("BEGIN; SELECT k FROM flockd_keys FOR UPDATE")},
+		{"lock claims", locking("BEGIN; SELECT k FROM flockd_claims FOR UPDATE")},
+		{"lock server", locking("FLUSH TABLES WITH READ LOCK")},
 	}
 }
 

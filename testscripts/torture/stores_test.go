@@ -27,7 +27,8 @@ type store struct {
 }
 
 // rows are the stores that are tortured: what can forget, and what is there in an
-// older version too, has less to show.
+// older version too, has less to show. MySQL's waiters ask, so that it takes longer to show
+// enough.
 var rows = []struct {
 	name string
 	make func(testing.TB) *store
@@ -40,6 +41,7 @@ var rows = []struct {
 	{"etcd", func(t testing.TB) *store { return etcd(t, servers.Current) }, 1, false},
 	{"etcd-debian", debian, 1, true},
 	{"postgres", postgres, 1, false},
+	{"mysql", mysql, 1, true},
 }
 
 func sqlite(t testing.TB) *store {
@@ -104,6 +106,20 @@ func postgres(t testing.TB) *store {
 
 func postgresURL(addrs ...string) string {
 	return "postgres://" + servers.PostgresUser + ":" + servers.PostgresPassword + "@" + strings.Join(addrs, ",") + "/" + servers.PostgresDatabase
+}
+
+func mysql(t testing.TB) *store {
+	p := servers.MariaDB(t)
+	one, two := servers.Proxy(t, p.Addr), servers.Proxy(t, p.Addr)
+	return &store{
+		direct: mysqlURL(p.Addr),
+		ways:   []string{mysqlURL(p.Addr), mysqlURL(one.Addr), mysqlURL(one.Addr, two.Addr)},
+		faults: [][]fault{append(serverFaults([]*servers.Process{p}), tableFaults(p.Addr)...), netFaults([]*servers.TCPProxy{one, two}, match)},
+	}
+}
+
+func mysqlURL(addrs ...string) string {
+	return "mysql://" + servers.MariaDBUser + ":" + servers.MariaDBPassword + "@" + strings.Join(addrs, ",") + "/" + servers.MariaDBDatabase
 }
 
 // etcd is a cluster, of whose members one at a time is harmed.
