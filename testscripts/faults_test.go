@@ -106,12 +106,12 @@ func (r *rig) free(ttl time.Duration) {
 	r.run(r.direct, "k", "--wait", (ttl + r.store.late).String(), "--", "true").ends(0)
 }
 
-// frozenBriefly holds up the first renewal, which is due after 2.4 to 2.67 s and given up
-// 1 s later. The next goes through, and TERM would come after 5.67 s.
+// frozenBriefly holds up the first renewal, which is due after 3.6 to 4 s and given up
+// 1.5 s later. The next goes through, and TERM would come after 8.6 s.
 func frozenBriefly(r *rig) {
-	j := r.works("10", "--ttl", "8s")
+	j := r.works("14", "--ttl", "12s")
 	r.server.Freeze()
-	time.Sleep(4 * time.Second)
+	time.Sleep(6 * time.Second)
 	r.server.Thaw()
 	j.ends(0).says("renewed again")
 }
@@ -270,9 +270,9 @@ func holderDies(r *rig) {
 }
 
 // waiterCutOff gives up by its own clock, and stands in nobody's way for longer than
-// a place lasts.
+// a place lasts. The holder ends when it can give the key back.
 func waiterCutOff(r *rig) {
-	j := r.works("3", "--ttl", "1m")
+	j := r.works("10", "--ttl", "1m")
 	w := r.run(r.via, "k", "--wait", "2s", "--", "touch", "ran")
 	r.waiting(w)
 	r.link.Stall(servers.Requests)

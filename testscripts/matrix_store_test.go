@@ -17,7 +17,7 @@ func TestKilledFreesTheKey(t *testing.T) {
 		r.via = r.direct
 		killedFreesTheKey(r)
 	})
-	for _, s := range []store{redis, etcd, oldEtcd} {
+	for _, s := range []store{redis, etcd, oldEtcd, postgres} {
 		t.Run(s.name, func(t *testing.T) { killedFreesTheKey(newRig(t, s)) })
 	}
 }

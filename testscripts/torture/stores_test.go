@@ -40,7 +40,7 @@ var rows = []struct {
 	{"redis-forgetful", forgetful, 2, false},
 	{"etcd", func(t testing.TB) *store { return etcd(t, servers.Current) }, 1, false},
 	{"etcd-debian", debian, 1, true},
-	{"postgres", postgres, 1, false},
+	{"postgres", postgres, 2, false},
 	{"mysql", mysql, 1, true},
 }
 
