@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -122,6 +123,36 @@ func readersWaitForNobody(t *testing.T, p *servers.Process) {
 			t.Errorf("Wait = %v", err)
 		}
 		run(t, stranger, "ROLLBACK")
+	}
+}
+
+// manyAtOnce: one process takes its share of the server's connections, however much it does.
+func manyAtOnce(t *testing.T, p *servers.Process) {
+	url := fresh(t, p, "ALL")
+	s, stranger := open(t, url+"?timeout=60s"), session(t, p, databaseIn(url))
+	release(t, s, acquire(t, s, request("a")))
+	run(t, stranger, "START TRANSACTION")
+	run(t, stranger, "SELECT k FROM flockd_keys WHERE k = 'a' FOR UPDATE")
+	var all []<-chan error
+	for range 2 * connections {
+		all = append(all, begin(t, func(ctx context.Context) error {
+			_, err := s.Acquire(ctx, queue("a"))
+			return err
+		}))
+	}
+	ours := "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = '" + servers.MariaDBUser + "' AND DB = '" + databaseIn(url) + "'"
+	await(t, "all connections to wait", func() (string, bool) {
+		n := says(t, p, ours+" AND INFO LIKE 'INSERT INTO flockd_keys%'")
+		return n, n == strconv.Itoa(connections)
+	})
+	if n := says(t, p, ours); n != strconv.Itoa(connections) {
+		t.Errorf("%s connections", n)
+	}
+	run(t, stranger, "ROLLBACK")
+	for _, done := range all {
+		if err := <-done; err != nil && !errors.Is(err, backends.ErrHeld) {
+			t.Error(err)
+		}
 	}
 }
 

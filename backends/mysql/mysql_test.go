@@ -184,7 +184,8 @@ func TestServer(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *servers.Process){
 		"FirstUse": firstUse, "NoTables": noTables, "NoRights": noRights, "Schema": schemaForOthers,
 		"ForeignTable": foreignTable, "NewerSchema": newerSchema, "NewerRecords": newerRecords, "Unused": unused,
-		"Login": login, "Deadlock": deadlock, "LockTimeout": lockTimeout, "RenewalWaitsForNobody": renewalWaitsForNobody, "ReadersWaitForNobody": readersWaitForNobody,
+		"Login": login, "Deadlock": deadlock, "LockTimeout": lockTimeout, "RenewalWaitsForNobody": renewalWaitsForNobody,
+		"ReadersWaitForNobody": readersWaitForNobody, "ManyAtOnce": manyAtOnce,
 		"Killed": killed, "Late": late, "Sweep": sweep, "Prefixes": prefixes, "UnixSocket": unixSocket, "TooManyConnections": tooMany,
 	} {
 		t.Run(name, func(t *testing.T) {
