@@ -35,6 +35,7 @@ func TestServer(t *testing.T) {
 		"ConnectionEnded":         connectionEnded,
 		"OneConnectionForAWaiter": oneConnectionForAWaiter,
 		"ManyWaiters":             manyWaiters,
+		"Front":                   front,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -113,17 +113,26 @@ END $$;
 
 -- Whether something was done to the claim that its client hasn't heard of: the place is gone,
 -- or somebody made it its turn or left a notice; the hold is gone, or no renewal has told of
--- its notice.
+-- its notice. A place without news is told how many wait in front of it, 50 at most: it looks
+-- the more seldom.
 CREATE OR REPLACE FUNCTION poll_1(key bytea, id text, v integer) RETURNS SETOF text STABLE LANGUAGE plpgsql AS $$
 DECLARE
     c claims;
     news boolean;
+    front bigint;
 BEGIN
     SELECT * INTO c FROM claims l WHERE l.id = poll_1.id AND (l.key = poll_1.key) IS TRUE;
+    IF c.v > poll_1.v THEN
+        PERFORM newer_1('line', c.v);
+    END IF;
     news := CASE
         WHEN c.seq IS NULL OR c.state = 'cooling' OR c.expires <= clock_1() THEN true
         WHEN c.state = 'waiting' THEN c.called OR c.notice <> ''
         ELSE c.notice <> '' AND NOT c.told
     END;
-    RETURN NEXT json_build_object('news', news);
+    IF c.state = 'waiting' AND NOT news THEN
+        SELECT count(*) INTO front FROM (
+            SELECT FROM claims l WHERE l.key = poll_1.key AND l.state = 'waiting' AND l.seq < c.seq LIMIT 50) AS waiters;
+    END IF;
+    RETURN NEXT json_build_object('news', news, 'front', front);
 END $$;

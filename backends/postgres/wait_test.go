@@ -6,6 +6,7 @@ import (
 
 	"flockd/backends"
 	"flockd/backends/backendtest/servers"
+	"flockd/backends/stored"
 )
 
 // awaitListeners returns when so many sessions have nothing to do but to listen.
@@ -65,6 +66,24 @@ func manyWaiters(t *testing.T, p *servers.Process) {
 	}
 	if n := sessions(t, url[:len(url)-len("?timeout=60s")]); n > connections+1 {
 		t.Errorf("%d connections", n)
+	}
+}
+
+// front: who looks is told how many wait in front of it by then.
+func front(t *testing.T, p *servers.Process) {
+	url := database(t, p, "")
+	s := open(t, url)
+	acquire(t, s, request("a"))
+	gone, last := queue("a"), queue("a")
+	for _, r := range []backends.Request{gone, queue("a"), last} {
+		held(t, s, r)
+	}
+	for _, want := range []string{`{"news" : false, "front" : 2}`, `{"news" : false, "front" : 1}`} {
+		rows, err := counts(t, url).Do(t.Context(), stored.Poll, []byte("a"), last.ID, int64(backends.RecordVersion))
+		if err != nil || string(rows[0]) != want {
+			t.Errorf("%s, %v, want %s", rows, err, want)
+		}
+		s.Release(t.Context(), "a", gone.ID, backends.Outcome{})
 	}
 }
 
