@@ -24,6 +24,12 @@ func (s *server) Listen(ctx context.Context, id string, ready func(context.Conte
 		return s.classify(err)
 	}
 	defer s.pool.give(l)
+	look := func() (bool, error) { return ready(context.WithValue(ctx, ours{}, l)) }
+	if !l.tried {
+		if over, err := look(); over || err != nil {
+			return err
+		}
+	}
 	if l.pooled {
 		return errors.ErrUnsupported
 	}
@@ -31,12 +37,8 @@ func (s *server) Listen(ctx context.Context, id string, ready func(context.Conte
 	if err := s.listen(ctx, l, channel(id)); err != nil {
 		return err
 	}
-	over, err := ready(context.WithValue(ctx, ours{}, l))
-	if over || err != nil {
+	if over, err := look(); over || err != nil {
 		return err
-	}
-	if l.pooled { // it shows with the first step
-		return errors.ErrUnsupported
 	}
 	return s.await(ctx, l)
 }

@@ -19,7 +19,8 @@ const connections = 16
 type link struct {
 	*pgconn.PgConn
 	raw    net.Conn // below TLS
-	pooled bool     // a pooler gives each step another session
+	tried  bool     // a step was done on it
+	pooled bool     // so it is known that a pooler may give each step another session
 	hears  string   // the channel that it listens on
 	rang   bool     // a notification has come
 }

@@ -67,7 +67,6 @@ CREATE TABLE IF NOT EXISTS ended (
     id     text    COLLATE "C" NOT NULL,
     v      integer NOT NULL,
     until  bigint  NOT NULL,
-    seq    bigint  NOT NULL DEFAULT 0,  -- the place of the claim; 0: it was released
     notice text    NOT NULL DEFAULT '', -- '': released
     PRIMARY KEY (id, key)
 ) WITH (autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0.05);

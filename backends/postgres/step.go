@@ -82,7 +82,7 @@ func (s *server) run(ctx context.Context, l *link, step stored.Step, args []any)
 	}
 	for _, row := range results[len(results)-1].Rows {
 		pid, _ := strconv.ParseUint(string(row[0]), 10, 32)
-		l.pooled = uint32(pid) != l.PID()
+		l.tried, l.pooled = true, uint32(pid) != l.PID()
 		rows = append(rows, row[1])
 	}
 	return rows, nil

@@ -97,8 +97,8 @@ END $$;
 CREATE OR REPLACE FUNCTION asked_1(s step, c claims, notice text, force boolean, remember bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF force OR c.state = 'waiting' THEN
-        INSERT INTO ended (key, id, v, until, seq, notice) VALUES (s.key, c.id, s.v, s.at + remember, c.seq, asked_1.notice)
-        ON CONFLICT ON CONSTRAINT ended_pkey DO UPDATE SET until = excluded.until, seq = excluded.seq, notice = excluded.notice;
+        INSERT INTO ended (key, id, v, until, notice) VALUES (s.key, c.id, s.v, s.at + remember, asked_1.notice)
+        ON CONFLICT ON CONSTRAINT ended_pkey DO UPDATE SET until = excluded.until, notice = excluded.notice;
     END IF;
     IF force THEN
         IF c.state = 'holding' AND c.expires > s.at THEN

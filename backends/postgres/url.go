@@ -3,7 +3,6 @@ package postgres
 import (
 	"net"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,12 +54,11 @@ func read(u *backends.URL) (*settings, error) {
 	return s, s.where(u)
 }
 
-var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,20}$`)
-
 // checkPrefix refuses what is no plain identifier, and so would need quotes wherever the
 // administrator names it, and what PostgreSQL keeps for itself.
 func checkPrefix(prefix string) error {
-	if !identifier.MatchString(prefix) || strings.HasPrefix(prefix, "pg_") {
+	plain := strings.Trim(prefix, "abcdefghijklmnopqrstuvwxyz0123456789_") == "" && strings.Trim(prefix[:1], "0123456789") != ""
+	if !plain || len(prefix) > 21 || strings.HasPrefix(prefix, "pg_") {
 		return backends.BadURL("?prefix=%s: the name of a schema here has a-z, 0-9 and _, 21 at most, and begins with none of 0-9 nor with pg_", prefix)
 	}
 	return nil
