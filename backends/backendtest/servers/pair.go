@@ -13,6 +13,7 @@ type pair struct {
 	x        *TCPProxy
 	client   *net.TCPConn
 	silenced bool // guarded by x.mu
+	asks     bool // likewise: the last to send something was the client
 	replies  replies
 	gone     chan struct{} // closed when it was cut
 
@@ -101,7 +102,7 @@ func (p *pipe) read() {
 	for {
 		n, err := p.src.Read(buf)
 		if n > 0 {
-			p.x.count(p.dir, n)
+			p.x.count(p.pair, p.dir, n)
 			p.push(piece{bytes: append([]byte(nil), buf[:n]...), came: time.Now()})
 		}
 		if err != nil {

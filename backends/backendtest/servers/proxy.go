@@ -33,6 +33,7 @@ type TCPProxy struct {
 	pairs    map[*pair]bool
 	accepted int
 	passed   [2]int64
+	trips    int
 	ended    bool
 	rules    [2]rule
 	changed  chan struct{} // closed, and made anew, when a rule changes
@@ -132,10 +133,23 @@ func (x *TCPProxy) Passed(dir Direction) int64 {
 	return x.passed[dir]
 }
 
-func (x *TCPProxy) count(dir Direction, n int) {
+// Trips is how many times so far a client has sent something that wasn't the rest of what
+// it had just sent on that connection: of clients that send a request and wait for its
+// reply, their requests, and those of the greeting.
+func (x *TCPProxy) Trips() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.trips
+}
+
+func (x *TCPProxy) count(p *pair, dir Direction, n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.passed[dir] += int64(n)
+	if dir == Requests && !p.asks {
+		x.trips++
+	}
+	p.asks = dir == Requests
 }
 
 func (x *TCPProxy) serve(listener *net.TCPListener) {

@@ -316,3 +316,26 @@ func TestProxyWithoutServer(t *testing.T) {
 	defer conn.Close()
 	link{t, conn}.wantsReset()
 }
+
+func TestProxyCountsTrips(t *testing.T) {
+	t.Parallel()
+	x := servers.Proxy(t, newEcho(t).addr)
+	c := dial(t, x.Addr)
+	for range 3 {
+		c.send("one")
+		c.wants("one")
+	}
+	if n := x.Trips(); n != 3 {
+		t.Errorf("%d trips, want 3", n)
+	}
+	x.Stall(servers.Requests) // or the server would answer the first part
+	for part := range int64(2) {
+		c.send("two")
+		for x.Passed(servers.Requests) < 9+3*(part+1) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	if n := x.Trips(); n != 4 {
+		t.Errorf("%d trips, want 4: that of a request in two parts is one", n)
+	}
+}
