@@ -44,8 +44,8 @@ check: ## what else CI looks at
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 
 bench: build ## median ratios beside flock(1) and etcdctl lock; 500 starts in a second; 10000 keys of one process
-	@sh testscripts/need.sh flock redis-server etcd etcdctl
-	for store in sqlite redis etcd; do \
+	@sh testscripts/need.sh flock redis-server etcd etcdctl postgres mariadbd mariadb
+	for store in sqlite redis etcd postgres mysql; do \
 		FLOCKD_STARTS=500 go test ./testscripts -run "TestStartsAtOnce/.*/$$store" -count=1 -v || exit; \
 	done
 	go test ./testscripts/bench -run '^$$' -bench . -benchtime 1x -timeout 30m -flockd '$(CURDIR)/flockd'

@@ -54,6 +54,14 @@ func BenchmarkRedis(b *testing.B) {
 	compare(b, program("redis://"+s.Addr), flock(filepath.Join(b.TempDir(), "flock")))
 }
 
+func BenchmarkPostgres(b *testing.B) {
+	compare(b, program(postgresURL(servers.Postgres(b).Addr)), flock(filepath.Join(b.TempDir(), "flock")))
+}
+
+func BenchmarkMariaDB(b *testing.B) {
+	compare(b, program(mariaDBURL(servers.MariaDB(b).Addr)), flock(filepath.Join(b.TempDir(), "flock")))
+}
+
 // BenchmarkEtcd: both lockers take the same steps of the disk, the server's.
 func BenchmarkEtcd(b *testing.B) {
 	s := servers.Etcd(b, servers.Current)

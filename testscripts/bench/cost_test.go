@@ -129,6 +129,9 @@ func (q *queue) handOver(grants int) cost {
 	before := q.spent()
 	q.release(q.holds[0])
 	for n := range grants {
+		if q.looks {
+			q.wait(q.line[n], q.again(q.line[n]))
+		}
 		select {
 		case <-q.granted:
 		case <-time.After(20 * time.Second):

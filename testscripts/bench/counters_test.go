@@ -28,39 +28,53 @@ type counted struct {
 	url       string
 	spent     func() (cost, error)
 	listeners func(want int) (int, error) // who wait for a hint
+	looks     bool                        // who waits looks for a hint every so often
+	often     float64                     // how many operations a second a waiter may do
 	free      map[string]bool             // operations that cost nothing that is counted
 	steady    float64                     // how much more bytes may be with a long line than with a short one
 }
 
-// counters are the stores. Redis and etcd count requests themselves; their bytes are those
-// on the wire.
-func counters(t *testing.T) []*counted {
-	redis, etcd := servers.Redis(t), servers.Etcd(t, servers.Current)
-	return []*counted{
-		ofFile(t),
-		through(t, "redis", redis, redisCalls, redisBlocked),
-		through(t, "etcd", etcd, etcdRequests, etcdWatches),
-	}
+// counters are the stores. Redis and etcd count requests themselves; with the databases it
+// is round trips. The bytes of all of them are those on the wire.
+func counters(t testing.TB) []*counted {
+	return []*counted{ofFile(t), ofRedis(t), ofEtcd(t), ofPostgres(t), ofMariaDB(t)}
 }
 
-func through(t *testing.T, scheme string, server *servers.Process, requests, listeners func(addr string) (int, error)) *counted {
+func ofRedis(t testing.TB) *counted {
+	server := servers.Redis(t)
+	return through(t, func(addr string) string { return "redis://" + addr }, server,
+		func(*servers.TCPProxy) (int, error) { return redisCalls(server.Addr) },
+		func(int) (int, error) { return redisBlocked(server.Addr) })
+}
+
+func ofEtcd(t testing.TB) *counted {
+	server := servers.Etcd(t, servers.Current)
+	return through(t, func(addr string) string { return "etcd://" + addr }, server,
+		func(*servers.TCPProxy) (int, error) { return etcdRequests(server.Addr) },
+		func(int) (int, error) { return etcdWatches(server.Addr) })
+}
+
+// through is a store whose URL has the address of a proxy, which counts bytes.
+func through(t testing.TB, url func(addr string) string, server *servers.Process,
+	requests func(*servers.TCPProxy) (int, error), listeners func(int) (int, error),
+) *counted {
 	link := servers.Proxy(t, server.Addr)
+	scheme, _, _ := strings.Cut(url(""), ":")
 	return &counted{
-		name: scheme, url: scheme + "://" + link.Addr, steady: 1.2,
+		name: scheme, url: url(link.Addr), listeners: listeners, often: 0.5, steady: 1.2,
 		spent: func() (cost, error) {
-			n, err := requests(server.Addr)
+			n, err := requests(link)
 			return cost{float64(n), float64(link.Passed(servers.Requests)), float64(link.Passed(servers.Replies))}, err
 		},
-		listeners: func(int) (int, error) { return listeners(server.Addr) },
 	}
 }
 
 // ofFile is a database, of which the log is counted: its transactions that wrote, and
 // their bytes. Nobody can begin the log anew, for a reader is in it.
-func ofFile(t *testing.T) *counted {
+func ofFile(t testing.TB) *counted {
 	file := filepath.Join(t.TempDir(), "flockd.db")
 	s := &counted{
-		name: "sqlite", url: "sqlite://" + file, steady: 4, // whole pages, of trees that grow by a level, and split here and there
+		name: "sqlite", url: "sqlite://" + file, often: 0.5, steady: 4, // whole pages, of trees that grow by a level, and split here and there
 		spent:     func() (cost, error) { return logged(file + "-wal") },
 		listeners: func(want int) (int, error) { return want, nil }, // who comes late misses no hint
 		free:      map[string]bool{"skip": true},

@@ -24,7 +24,7 @@ import (
 // take.
 func BenchmarkManyKeys(b *testing.B) {
 	const held = 10_000
-	redis, etcd := servers.Redis(b), servers.Etcd(b, servers.Current)
+	redis, etcd, postgres, mariaDB := servers.Redis(b), servers.Etcd(b, servers.Current), servers.Postgres(b), servers.MariaDB(b)
 	for _, s := range []struct {
 		url    string
 		server *servers.Process
@@ -32,6 +32,8 @@ func BenchmarkManyKeys(b *testing.B) {
 		{"sqlite://" + b.TempDir() + "/flockd.db", nil},
 		{"redis://" + redis.Addr, redis},
 		{"etcd://" + etcd.Addr, etcd},
+		{postgresURL(postgres.Addr), postgres},
+		{mariaDBURL(mariaDB.Addr), mariaDB},
 	} {
 		b.Run(strings.SplitN(s.url, ":", 2)[0], func(b *testing.B) {
 			for b.Loop() {
@@ -74,7 +76,7 @@ func holdMany(b *testing.B, url string, server *servers.Process, held int) {
 	b.ReportMetric(100*(processorsOf(b, server)-theirs)/lasts.Seconds(), "store-cpu-%")
 	b.ReportMetric(status(b, os.Getpid(), "RssAnon")/1024, "own-MB")
 	if server != nil {
-		b.ReportMetric(status(b, server.PID(), "VmRSS")/1024, "store-MB")
+		b.ReportMetric(memoryOf(b, server)/1024, "store-MB")
 	}
 	b.ReportMetric(status(b, os.Getpid(), "Threads"), "threads")
 	b.ReportMetric(float64(failed.Load()), "failed-renewals")
@@ -87,7 +89,35 @@ func processorsOf(b *testing.B, server *servers.Process) float64 {
 	if server == nil {
 		return 0
 	}
-	return processors(b, server.PID())
+	return sum(server, func(pid int) float64 { return processors(b, pid) })
+}
+
+// memoryOf is how much a server takes, in KB. What its processes share counts once.
+func memoryOf(b *testing.B, server *servers.Process) float64 {
+	return sum(server, func(pid int) float64 {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		if err != nil {
+			return 0 // it has ended
+		}
+		return field(b, text, "Pss")
+	})
+}
+
+// sum is of a server and its children: PostgreSQL has one for each connection.
+func sum(server *servers.Process, part func(pid int) float64) (total float64) {
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range files {
+		var pid, parent int
+		text, _ := os.ReadFile(file)
+		fmt.Sscan(string(text), &pid)
+		if _, rest, found := strings.Cut(string(text), ") "); found {
+			fmt.Sscan(rest[2:], &parent)
+		}
+		if pid != 0 && (pid == server.PID() || parent == server.PID()) {
+			total += part(pid)
+		}
+	}
+	return total
 }
 
 // processors is the time that the threads of a process have taken of them, in seconds.
@@ -108,6 +138,11 @@ func processors(b *testing.B, pid int) (total float64) {
 func status(b *testing.B, pid int, name string) float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	check(b, err)
+	return field(b, text, name)
+}
+
+// field is the number that follows a name.
+func field(b *testing.B, text []byte, name string) float64 {
 	n, err := strconv.ParseFloat(regexp.MustCompile(`(?m)^` + name + `:\s+(\d+)`).FindStringSubmatch(string(text))[1], 64)
 	check(b, err)
 	return n

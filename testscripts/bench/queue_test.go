@@ -14,7 +14,9 @@ import (
 	"flockd/backends/all"
 )
 
-// queue is a key that is held, and a line of whom all listen for a hint.
+// queue is a key that is held, and a line of whom all listen for a hint. Where they would
+// look for one, as time passes and not as the line moves, they do nothing until it is their
+// turn: TestIdleWaitersAreQuiet counts their looks.
 type queue struct {
 	*testing.T
 	*counted
@@ -39,12 +41,27 @@ func (s *counted) queue(t *testing.T, n int, mode backends.Mode, slots int) *que
 		key: fmt.Sprintf("%s-%d", mode, n), mode: mode, slots: slots,
 	}
 	q.hold()
-	var connected, waiters sync.WaitGroup
 	for range n {
 		req := q.request("line", time.Minute)
 		q.ask(q.waiter, req)
 		q.line = append(q.line, req)
 	}
+	var waiters sync.WaitGroup
+	t.Cleanup(func() { cancel(); waiters.Wait() })
+	if !q.looks {
+		q.waitAll(&waiters)
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	s.listen(t, n)
+	q.settle()
+	return q
+}
+
+// waitAll has all of the line wait.
+func (q *queue) waitAll(waiters *sync.WaitGroup) {
+	var connected sync.WaitGroup
 	for _, req := range q.line {
 		connected.Add(1)
 		waiters.Go(func() {
@@ -54,22 +71,18 @@ func (s *counted) queue(t *testing.T, n int, mode backends.Mode, slots int) *que
 		})
 	}
 	connected.Wait()
-	t.Cleanup(func() { cancel(); waiters.Wait() })
-	if t.Failed() {
-		t.FailNow()
-	}
-	s.listen(t, n)
-	q.settle()
-	return q
 }
 
-// hold takes the key, with the mode of the line if that is slots.
+// hold takes the key, with the mode of the line if that is slots. Both keys have been used
+// by then: whoever adds one to a database looks for others to drop.
 func (q *queue) hold() {
-	warm := q.request("warm", 0)
-	warm.Mode, warm.Slots = backends.Exclusive, 0
-	lease, _ := q.ask(q.holder, warm)
-	q.renew(lease)
-	q.release(lease)
+	for _, key := range []string{"free", "line"} {
+		req := q.request(key, 0)
+		req.Mode, req.Slots = backends.Exclusive, 0
+		lease, _ := q.ask(q.holder, req)
+		q.renew(lease)
+		q.release(lease)
+	}
 	for range max(1, q.slots) {
 		req := q.request("line", 0)
 		if q.mode != backends.Slots {
