@@ -187,6 +187,6 @@ BEGIN
         COMMIT AND NO CHAIN NO RELEASE;
         SET SESSION innodb_lock_wait_timeout = v_patience;
     END IF;
-    SELECT v_answer;
+    SELECT CAST(v_answer AS BINARY);
 END
 //

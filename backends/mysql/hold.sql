@@ -68,7 +68,7 @@ BEGIN
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = v_patience;
-    SELECT v_answer;
+    SELECT CAST(v_answer AS BINARY);
 END
 //
 -- release ends a hold or a place, and forbids the ID: released or lost.
@@ -118,7 +118,7 @@ BEGIN
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = v_patience;
-    SELECT v_answer;
+    SELECT CAST(v_answer AS BINARY);
 END
 //
 -- ask leaves a notice for a claim, or with p_force removes it: asked or missing. With
@@ -168,6 +168,6 @@ BEGIN
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = v_patience;
-    SELECT v_answer;
+    SELECT CAST(v_answer AS BINARY);
 END
 //

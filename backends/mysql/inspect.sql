@@ -10,22 +10,23 @@ this: BEGIN
     SELECT MAX(v) INTO v_newer FROM flockd_claims WHERE k = p_key AND ends > v_now;
     IF v_newer > p_v THEN
         COMMIT AND NO CHAIN NO RELEASE;
-        SELECT JSON_OBJECT('is', 'newer', 'what', 'line', 'v', v_newer + 0);
+        SELECT CAST(JSON_OBJECT('is', 'newer', 'what', 'line', 'v', v_newer + 0) AS BINARY);
         LEAVE this;
     END IF;
     SELECT MAX(v) INTO v_newer FROM flockd_runs WHERE k = p_key;
     IF v_newer > p_v THEN
         COMMIT AND NO CHAIN NO RELEASE;
-        SELECT JSON_OBJECT('is', 'newer', 'what', 'last run', 'v', v_newer + 0);
+        SELECT CAST(JSON_OBJECT('is', 'newer', 'what', 'last run', 'v', v_newer + 0) AS BINARY);
         LEAVE this;
     END IF;
     SELECT JSON_OBJECT('v', v, 'owner', owner, 'token', token, 'start', began, 'end', ended, 'class', class, 'exit', status, 'notice', notice)
     INTO v_last FROM flockd_runs WHERE k = p_key AND success = 0;
     SELECT JSON_OBJECT('v', v, 'owner', owner, 'token', token, 'start', began, 'end', ended, 'class', class, 'exit', status, 'notice', notice)
     INTO v_success FROM flockd_runs WHERE k = p_key AND success = 1;
-    SELECT CONCAT('{"now":', v_now, ',"last":', IFNULL(v_last, 'null'), ',"success":', IFNULL(v_success, 'null'), '}');
-    SELECT JSON_OBJECT('v', v, 'id', id, 'state', state, 'mode', mode, 'slots', slots, 'slot', slot, 'token', token, 'owner', owner,
-        'asked', asked, 'granted', granted, 'renewed', renewed, 'expires', expires, 'kept', kept, 'notice', notice)
+    SELECT CAST(CONCAT('{"now":', v_now, ',"last":', IFNULL(v_last, 'null'), ',"success":', IFNULL(v_success, 'null'), '}') AS BINARY);
+    SELECT CAST(
+        JSON_OBJECT('v', v, 'id', id, 'state', state, 'mode', mode, 'slots', slots, 'slot', slot, 'token', token, 'owner', owner,
+            'asked', asked, 'granted', granted, 'renewed', renewed, 'expires', expires, 'kept', kept, 'notice', notice) AS BINARY)
     FROM flockd_claims FORCE INDEX (line) WHERE k = p_key AND ends > v_now ORDER BY seq;
     COMMIT AND NO CHAIN NO RELEASE;
 END
@@ -37,8 +38,8 @@ SQL SECURITY INVOKER
 BEGIN
     DECLARE v_now BIGINT;
     CALL flockd_look_1(v_now);
-    SELECT JSON_OBJECT('now', v_now + 0);
-    SELECT JSON_OBJECT('key', LOWER(HEX(k))) FROM flockd_keys AS named
+    SELECT CAST(JSON_OBJECT('now', v_now + 0) AS BINARY);
+    SELECT CAST(JSON_OBJECT('key', LOWER(HEX(k))) AS BINARY) FROM flockd_keys AS named
     WHERE k > p_after AND k >= p_prefix AND k < CONCAT(p_prefix, X'FF')
         AND (EXISTS (SELECT 1 FROM flockd_claims AS c WHERE c.k = named.k)
             OR EXISTS (SELECT 1 FROM flockd_runs AS r WHERE r.k = named.k))
@@ -66,9 +67,9 @@ BEGIN
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;
     IF v_v > p_v THEN
-        SELECT JSON_OBJECT('is', 'newer', 'what', 'line', 'v', v_v + 0);
+        SELECT CAST(JSON_OBJECT('is', 'newer', 'what', 'line', 'v', v_v + 0) AS BINARY);
     ELSE
-        SELECT JSON_OBJECT('news', v_news + 0, 'front', v_front + 0);
+        SELECT CAST(JSON_OBJECT('news', v_news + 0, 'front', v_front + 0) AS BINARY);
     END IF;
 END
 //

@@ -50,7 +50,7 @@ BEGIN
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = v_patience;
-    SELECT v_answer;
+    SELECT CAST(v_answer AS BINARY);
 END
 //
 -- completed looks a run up, and changes nothing.
@@ -62,7 +62,7 @@ BEGIN
     CALL flockd_look_1(v_now);
     CALL flockd_entry_1(p_key, p_v, v_now, p_run, v_answer);
     COMMIT AND NO CHAIN NO RELEASE;
-    SELECT IFNULL(v_answer, JSON_OBJECT());
+    SELECT CAST(IFNULL(v_answer, JSON_OBJECT()) AS BINARY);
 END
 //
 -- entries reads completed runs, oldest first, from behind the place p_after, and changes
@@ -78,11 +78,12 @@ this: BEGIN
         WHERE k = p_key AND seq > p_after ORDER BY seq LIMIT p_limit) AS page;
     IF v_newer > p_v THEN
         COMMIT AND NO CHAIN NO RELEASE;
-        SELECT JSON_OBJECT('is', 'newer', 'what', 'completed run', 'v', v_newer + 0);
+        SELECT CAST(JSON_OBJECT('is', 'newer', 'what', 'completed run', 'v', v_newer + 0) AS BINARY);
         LEAVE this;
     END IF;
-    SELECT JSON_OBJECT('place', IFNULL(v_place, p_after), 'n', v_n + 0);
-    SELECT JSON_OBJECT('v', v, 'run', LOWER(HEX(run)), 'token', token, 'owner', owner, 'at', completed, 'forgets', forgets)
+    SELECT CAST(JSON_OBJECT('place', IFNULL(v_place, p_after), 'n', v_n + 0) AS BINARY);
+    SELECT CAST(
+        JSON_OBJECT('v', v, 'run', LOWER(HEX(run)), 'token', token, 'owner', owner, 'at', completed, 'forgets', forgets) AS BINARY)
     FROM flockd_ledger FORCE INDEX (line)
     WHERE k = p_key AND seq > p_after AND seq <= v_place AND (forgets = 0 OR forgets > v_now) ORDER BY seq;
     COMMIT AND NO CHAIN NO RELEASE;
@@ -115,6 +116,6 @@ BEGIN
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = v_patience;
-    SELECT v_answer;
+    SELECT CAST(v_answer AS BINARY);
 END
 //

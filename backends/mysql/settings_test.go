@@ -31,6 +31,8 @@ func TestSettings(t *testing.T) {
 		"init_connect = 'SET autocommit = 0'",
 		"init_connect = 'SET completion_type = CHAIN'",
 		"init_connect = 'SET NAMES gbk'",
+		"init_connect = 'SET NAMES sjis'",
+		"init_connect = 'SET character_set_results = swe7'",
 		"init_connect = 'SET collation_connection = ucs2_turkish_ci'",
 		"init_connect = 'SET timestamp = 1'",
 		"init_connect = 'SET default_storage_engine = MyISAM'",

@@ -53,6 +53,6 @@ BEGIN
     CLOSE v_idle;
     COMMIT AND NO CHAIN NO RELEASE;
     SET SESSION innodb_lock_wait_timeout = v_patience;
-    SELECT JSON_OBJECT();
+    SELECT CAST(JSON_OBJECT() AS BINARY);
 END
 //
