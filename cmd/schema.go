@@ -44,7 +44,7 @@ const schemaExamples = `
 
 func nonEmpty(text string) (string, error) {
 	if text == "" {
-		return "", fmt.Errorf("it is empty")
+		return "", errEmpty
 	}
 	return text, nil
 }

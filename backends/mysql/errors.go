@@ -11,12 +11,12 @@ import (
 	"net"
 	"os"
 	"strings"
-	"syscall"
 
 	"github.com/go-sql-driver/mysql"
 
 	"flockd/backends"
 	"flockd/backends/certs"
+	"flockd/backends/stored"
 )
 
 // Numbers of the server's errors: the same in MySQL and MariaDB, but for those of which
@@ -55,18 +55,8 @@ func isMissing(err error) bool {
 	return false
 }
 
-// fault says in plain words what is wrong with a connection.
-type fault struct {
-	text  string
-	cause error
-}
-
-func (e *fault) Error() string { return e.text }
-
-func (e *fault) Is(target error) bool { return errors.Is(e.cause, target) }
-
 func (s *server) fault(cause error, format string, args ...any) error {
-	return &fault{text: s.name + ": " + fmt.Sprintf(format, args...), cause: cause}
+	return stored.Trouble(cause, "%s: %s", s.name, fmt.Sprintf(format, args...))
 }
 
 // classify turns the errors of the library into ours. What may pass is an ordinary error.
@@ -119,20 +109,7 @@ func (s *server) classifyLink(err error) error {
 	case errors.Is(err, driver.ErrBadConn), errors.Is(err, mysql.ErrInvalidConn), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return s.fault(err, "lost the connection")
 	}
-	return s.fault(err, "%v", bare(err))
-}
-
-// bare is what happened, without the addresses and system calls that Go names.
-func bare(err error) error {
-	var errno syscall.Errno
-	var op *net.OpError
-	switch {
-	case errors.As(err, &errno):
-		return errno
-	case errors.As(err, &op):
-		return op.Err
-	}
-	return err
+	return s.fault(err, "%v", stored.Bare(err))
 }
 
 const rightsHint = "as its administrator: flockd schema mysql --grant-to USER | mysql DATABASE"

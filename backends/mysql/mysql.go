@@ -3,7 +3,6 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -74,29 +73,9 @@ func (s *server) Do(ctx context.Context, step stored.Step, args ...any) ([][]byt
 			if err := s.make(ctx); err != nil {
 				return nil, s.classify(err)
 			}
-		case !isRolledBack(err) || !pause(ctx, time.Since(began)):
+		case !isRolledBack(err) || !stored.Pause(ctx, time.Since(began)):
 			return nil, s.classify(err)
 		}
-	}
-}
-
-// A deadlock is over when one of the two has gone, so pauses begin with what a step takes.
-const (
-	pauseMin = time.Millisecond
-	pauseMax = 100 * time.Millisecond
-)
-
-// pause waits for about a quarter of the time that has passed, and tells whether ctx
-// lasted.
-func pause(ctx context.Context, passed time.Duration) bool {
-	d := min(max(passed/4, pauseMin), pauseMax)
-	timer := time.NewTimer(d/2 + rand.N(d))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -111,11 +111,8 @@ func account(user string) (string, error) {
 // names makes the names of tables and procedures.
 type names string // prefix
 
-// checkPrefix wants what needs no quotes in any mode, and is the same on servers that tell
-// capital letters from small ones in names and on those that don't.
 func checkPrefix(prefix string) (names, error) {
-	const letters = "abcdefghijklmnopqrstuvwxyz_"
-	if prefix == "" || len(prefix) > 21 || !strings.Contains(letters, prefix[:1]) || strings.Trim(prefix, letters+"0123456789") != "" {
+	if !stored.Plain(prefix) {
 		return "", backends.BadURL("the prefix %q: for MySQL it is up to 21 small letters, digits and _, and begins with no digit", prefix)
 	}
 	return names(prefix), nil

@@ -5,16 +5,15 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"strings"
-	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"flockd/backends"
 	"flockd/backends/certs"
+	"flockd/backends/stored"
 )
 
 // Errors that our functions and scripts raise: see head.sql and answer_1.
@@ -64,7 +63,7 @@ func (s *server) classify(err error) error {
 	var said *pgconn.PgError
 	var refused *backends.RefusedError
 	switch {
-	case err == nil, errors.As(err, &refused), errors.Is(err, errClosed), errors.As(err, new(*trouble)):
+	case err == nil, errors.As(err, &refused), errors.Is(err, errClosed), stored.IsTrouble(err):
 		return err
 	case errors.As(err, &said):
 		return s.classifyAnswer(said)
@@ -73,21 +72,11 @@ func (s *server) classify(err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	}
-	return s.fault(err, "lost the connection: %v", bare(err))
+	return s.fault(err, "lost the connection: %v", stored.Bare(err))
 }
-
-// trouble says in plain words what is wrong with a connection. It may pass.
-type trouble struct {
-	text  string
-	cause error
-}
-
-func (e *trouble) Error() string { return e.text }
-
-func (e *trouble) Is(target error) bool { return errors.Is(e.cause, target) }
 
 func (s *server) fault(cause error, format string, args ...any) error {
-	return &trouble{s.name + ": " + fmt.Sprintf(format, args...), cause}
+	return stored.Trouble(cause, "%s: %s", s.name, fmt.Sprintf(format, args...))
 }
 
 const (
@@ -164,7 +153,7 @@ func (s *server) unreachable(host *pgconn.Config, err error) error {
 	var certificate *tls.CertificateVerificationError
 	var dns *net.DNSError
 	at := func(cause error, format string, args ...any) error {
-		return &trouble{addressOf(host) + ": " + fmt.Sprintf(format, args...), cause}
+		return stored.Trouble(cause, "%s: %s", addressOf(host), fmt.Sprintf(format, args...))
 	}
 	switch {
 	case errors.As(err, &refused):
@@ -202,7 +191,7 @@ func (s *server) unmet(host *pgconn.Config, err error, at func(error, string, ..
 		last := text[strings.LastIndex(text, ": ")+2:]
 		return accessError{backends.Refuse("", "%s: it can't be trusted with the password: %s", addressOf(host), backends.Quote(last, s.password))}
 	}
-	return at(err, "%v", bare(err))
+	return at(err, "%v", stored.Bare(err))
 }
 
 // nowhere says why none of the hosts will do. Where all of them are standbys, waiting is of no
@@ -222,7 +211,7 @@ func (s *server) nowhere(failures []error) error {
 	case len(failures) == 1:
 		return failures[0]
 	}
-	return &trouble{strings.Join(texts, "; "), errors.Join(failures...)}
+	return stored.Trouble(errors.Join(failures...), "%s", strings.Join(texts, "; "))
 }
 
 func addressOf(host *pgconn.Config) string {
@@ -235,22 +224,4 @@ func addressOf(host *pgconn.Config) string {
 
 func late(err error) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) || pgconn.Timeout(err)
-}
-
-// bare is what happened, without the addresses and system calls that Go and the library name.
-func bare(err error) error {
-	var errno syscall.Errno
-	var op *net.OpError
-	switch {
-	case errors.As(err, &errno):
-		return errno
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("closed by the server")
-	case errors.As(err, &op):
-		return op.Err
-	}
-	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
-		err = inner
-	}
-	return err
 }

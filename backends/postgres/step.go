@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -15,13 +14,9 @@ import (
 	"flockd/backends/stored"
 )
 
-// pause is how long to wait before a step is done again that has lost against others.
-const pause = 10 * time.Millisecond
-
 // Do implements stored.Server.
 func (s *server) Do(ctx context.Context, step stored.Step, args ...any) ([][]byte, error) {
-	made := false
-	for {
+	for began, made := time.Now(), false; ; {
 		rows, err := s.try(ctx, step, args)
 		switch f := fate(err); {
 		case err == nil:
@@ -32,19 +27,9 @@ func (s *server) Do(ctx context.Context, step stored.Step, args ...any) ([][]byt
 				return nil, err
 			}
 			made = true
-		case f != again || !rest(ctx):
+		case f != again || !stored.Pause(ctx, time.Since(began)):
 			return nil, s.classify(err)
 		}
-	}
-}
-
-// rest waits for a moment, and reports whether ctx lasts.
-func rest(ctx context.Context) bool {
-	select {
-	case <-time.After(pause/2 + rand.N(pause)):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

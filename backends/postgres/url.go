@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"flockd/backends"
+	"flockd/backends/stored"
 )
 
 // settings are what a URL says, and where it is silent, libpq's variables and files.
@@ -57,8 +58,7 @@ func read(u *backends.URL) (*settings, error) {
 // checkPrefix refuses what is no plain identifier, and so would need quotes wherever the
 // administrator names it, and what PostgreSQL keeps for itself.
 func checkPrefix(prefix string) error {
-	plain := strings.Trim(prefix, "abcdefghijklmnopqrstuvwxyz0123456789_") == "" && strings.Trim(prefix[:1], "0123456789") != ""
-	if !plain || len(prefix) > 21 || strings.HasPrefix(prefix, "pg_") {
+	if !stored.Plain(prefix) || strings.HasPrefix(prefix, "pg_") {
 		return backends.BadURL("?prefix=%s: the name of a schema here has a-z, 0-9 and _, 21 at most, and begins with none of 0-9 nor with pg_", prefix)
 	}
 	return nil
