@@ -72,11 +72,12 @@ func awaitLock(t testing.TB, url string, milliseconds int) {
 
 const keyA = "convert_to('a', 'UTF8')"
 
-// deadlock: a step that the server rolls back because of one is done nevertheless. The
-// stranger waits longer before it looks for a deadlock, and so isn't the one that is ended.
+// deadlock: a step that the server rolls back because of one is done nevertheless. A session
+// looks for one once, when it has waited for so long: the step's when the stranger waits as
+// well, and the stranger's so late that it isn't the one that is ended.
 func deadlock(t *testing.T, p *servers.Process) {
 	url := database(t, p, "")
-	s := open(t, url+"?timeout=60s&options=-c+deadlock_timeout%3D100ms")
+	s := open(t, url+"?timeout=60s&options=-c+deadlock_timeout%3D3s")
 	lease := acquire(t, s, request("a"))
 	other := session(t, url)
 	other.does("SET deadlock_timeout = '1min'; BEGIN; SELECT FROM flockd.claims WHERE id = '%s' FOR UPDATE", lease.ID)
