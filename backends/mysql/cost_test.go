@@ -1,12 +1,12 @@
 package mysql
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"flockd/backends"
+	"flockd/backends/backendtest"
 	"flockd/backends/backendtest/servers"
 )
 
@@ -46,62 +46,10 @@ func TestHandOverCostsTheSameInALongLine(t *testing.T) {
 	t.Parallel()
 	p := servers.MariaDB(t)
 	s := open(t, urlOf(p))
-	for _, mode := range []backends.Mode{backends.Exclusive, backends.Shared, backends.Slots} {
-		handOver(t, p, s, mode, 1) // the first one reads the procedures as well
-		costs := map[string][]float64{}
-		lines := []int{2, 20, 200}
-		for _, n := range lines {
-			for what, cost := range handOver(t, p, s, mode, n) {
-				costs[what] = append(costs[what], cost)
-			}
-		}
-		for what, all := range costs {
-			t.Logf("%s: %s %.1f with lines of %d", mode, what, all, lines)
-			if least, most := slices.Min(all), slices.Max(all); least == 0 || most > 1.5*least {
-				t.Errorf("%s: %.1f to %.1f %s", mode, least, most, what)
-			}
-		}
-	}
-}
-
-// handOver releases a key for which n wait, and grants it to whose turn has come. It
-// returns what each of these steps costs on average, in rows.
-func handOver(t *testing.T, p *servers.Process, s backends.Backend, mode backends.Mode, n int) map[string]float64 {
-	t.Helper()
-	key := string(mode) + strconv.Itoa(n)
-	asks := func() backends.Request {
-		r := queue(key)
-		if r.Mode = mode; mode == backends.Slots {
-			r.Slots = 2
-		}
-		return r
-	}
-	first := asks()
-	if mode == backends.Shared {
-		first.Mode = backends.Exclusive
-	}
-	lease := acquire(t, s, first)
-	if mode == backends.Slots {
-		acquire(t, s, asks())
-	}
-	var line []backends.Request
-	for range n {
-		line = append(line, asks())
-		held(t, s, line[len(line)-1])
-	}
-	if mode != backends.Shared {
-		line = line[:1]
-	}
-	cost := spent(t, p, func() {
-		release(t, s, lease)
-		for _, r := range line {
-			acquire(t, s, r)
-		}
+	backendtest.HandOverCosts(t, s, 1.5, func(handOver func(backends.Backend)) map[string]float64 {
+		cost := spent(t, p, func() { handOver(s) })
+		return map[string]float64{"read": float64(cost["read"]), "written": float64(cost["written"])}
 	})
-	steps := 1 + len(line)
-	return map[string]float64{
-		"read": float64(cost["read"]) / float64(steps), "written": float64(cost["written"]) / float64(steps),
-	}
 }
 
 // figures are what a server has done so far, that which asking for them takes included.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flockd/backends"
+	"flockd/backends/backendtest"
 	"flockd/backends/backendtest/servers"
 )
 
@@ -147,7 +148,8 @@ func TestReplicaIsTheSame(t *testing.T) {
 		s := open(t, urlOf(pair.Primary))
 		everything(t, s)
 		for _, mode := range []backends.Mode{backends.Exclusive, backends.Shared, backends.Slots} {
-			handOver(t, pair.Primary, s, mode, 5)
+			_, handOver := backendtest.HandOver(t, s, mode, 5)
+			handOver(s)
 		}
 		pair.Await()
 		const sum = "USE flockd; CHECKSUM TABLE flockd_keys, flockd_claims, flockd_ended, flockd_runs, flockd_ledger"

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"flockd/backends"
+	"flockd/backends/backendtest"
 	"flockd/backends/backendtest/servers"
 	"flockd/backends/stored"
 )
@@ -74,59 +74,11 @@ func transactions(t *testing.T, url string) int {
 // handOverInALongLine: a hand-over costs the same whatever the number of those who wait.
 func handOverInALongLine(t *testing.T, p *servers.Process) {
 	url := database(t, p, "")
-	acquire(t, open(t, url), request("first"))
-	for _, mode := range []backends.Mode{backends.Exclusive, backends.Shared, backends.Slots} {
-		costs := map[string][]float64{}
-		lines := []int{2, 20, 200}
-		for _, n := range lines {
-			for what, cost := range handOver(t, url, mode, n) {
-				costs[what] = append(costs[what], cost)
-			}
-		}
-		for what, all := range costs {
-			t.Logf("%s: %s %.1f with lines of %d", mode, what, all, lines)
-			if least, most := slices.Min(all), slices.Max(all); least == 0 || most > 1.5*least {
-				t.Errorf("%s: %.1f to %.1f %s", mode, least, most, what)
-			}
-		}
-	}
-}
-
-// handOver releases a key for which n wait, and grants it to whose turn has come. It
-// returns what each of these steps costs on average, in rows.
-func handOver(t *testing.T, url string, mode backends.Mode, n int) map[string]float64 {
-	t.Helper()
-	s, counted := open(t, url), counts(t, url)
-	key := string(mode) + strconv.Itoa(n)
-	asks := func() backends.Request {
-		r := queue(key)
-		if r.Mode = mode; mode == backends.Slots {
-			r.Slots = 2
-		}
-		return r
-	}
-	first := asks()
-	if mode == backends.Shared {
-		first.Mode = backends.Exclusive
-	}
-	lease := acquire(t, s, first)
-	if mode == backends.Slots {
-		acquire(t, s, asks())
-	}
-	var line []backends.Request
-	for range n {
-		line = append(line, asks())
-		held(t, s, line[len(line)-1])
-	}
-	if mode != backends.Shared {
-		line = line[:1]
-	}
-	release(t, counted.store, lease)
-	for _, r := range line {
-		acquire(t, counted.store, r)
-	}
-	steps := float64(1 + len(line))
-	return map[string]float64{"read": counted.read / steps, "written": counted.written / steps}
+	backendtest.HandOverCosts(t, open(t, url), 1.5, func(handOver func(backends.Backend)) map[string]float64 {
+		counted := counts(t, url)
+		handOver(counted.store)
+		return map[string]float64{"read": counted.read, "written": counted.written}
+	})
 }
 
 // counting does steps as the driver does, and counts the rows that they take.
