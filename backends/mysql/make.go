@@ -23,8 +23,10 @@ func (s *server) make(ctx context.Context) error {
 	if err := fit(ctx, conn, s.name); err != nil {
 		return err
 	}
-	var alone sql.NullInt64 // else it takes longer, no more
-	if err := row(ctx, conn, &alone, "SELECT GET_LOCK('"+string(s.prefix)+"_schema', "+strconv.Itoa(patience(ctx))+")"); err != nil {
+	// One at a time, for a database: else it takes longer, no more. So nobody waits all of its
+	// time for one that stands still.
+	var alone sql.NullInt64
+	if err := row(ctx, conn, &alone, "SELECT GET_LOCK(SHA1(CONCAT(DATABASE(), '."+string(s.prefix)+"')), "+strconv.Itoa(patience(ctx)/2)+")"); err != nil {
 		return err
 	}
 	if done, err := s.isMade(ctx, conn); done || err != nil {
