@@ -69,9 +69,7 @@ func HandOver(t *testing.T, b backends.Backend, mode backends.Mode, n int) (step
 			t.Fatal(err)
 		}
 		for _, r := range next {
-			if _, err := by.Acquire(t.Context(), r); err != nil {
-				t.Fatal(err)
-			}
+			mustAcquire(t, by, r)
 		}
 	}
 }

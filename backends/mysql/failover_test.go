@@ -49,7 +49,7 @@ func TestDeadHosts(t *testing.T) {
 	killed.Kill()
 	list := strings.Join([]string{frozen.Addr, killed.Addr, "nowhere.invalid", alive.Addr}, ",")
 	s := open(t, strings.Replace(urlOf(alive), alive.Addr, list, 1)+"?timeout=20s")
-	everything(t, s)
+	backendtest.Everything(t, s)
 	alive.Kill()
 	frozen.Thaw()
 	frozen.Kill()
@@ -93,9 +93,9 @@ func TestTLS(t *testing.T) {
 	a, stranger := servers.CA(t), servers.CA(t)
 	p := servers.MariaDB(t, append(a.MariaDBArgs(), "--bind-address=0.0.0.0")...)
 	url := urlOf(p)
-	everything(t, open(t, url+"?cacert="+a.File))
-	everything(t, open(t, url+"?tls=skip-verify"))
-	everything(t, open(t, url+"?tls=preferred"))
+	backendtest.Everything(t, open(t, url+"?cacert="+a.File))
+	backendtest.Everything(t, open(t, url+"?tls=skip-verify"))
+	backendtest.Everything(t, open(t, url+"?tls=preferred"))
 	_, port, _ := net.SplitHostPort(p.Addr)
 	for url, want := range map[string][2]string{
 		url: {"refuses the user or password", "?tls=true"},
@@ -146,7 +146,7 @@ func TestReplicaIsTheSame(t *testing.T) {
 	for _, format := range []string{"STATEMENT", "ROW"} {
 		pair := servers.ReplicatedMariaDB(t, "--binlog-format="+format)
 		s := open(t, urlOf(pair.Primary))
-		everything(t, s)
+		backendtest.Everything(t, s)
 		for _, mode := range []backends.Mode{backends.Exclusive, backends.Shared, backends.Slots} {
 			_, handOver := backendtest.HandOver(t, s, mode, 5)
 			handOver(s)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"flockd/backends"
+	"flockd/backends/backendtest"
 	"flockd/backends/backendtest/servers"
 )
 
@@ -73,7 +74,7 @@ func schemaForOthers(t *testing.T, p *servers.Process) {
 	for range 2 {
 		pipe(t, p, databaseIn(url), text)
 	}
-	everything(t, open(t, url+"?prefix=team"))
+	backendtest.Everything(t, open(t, url+"?prefix=team"))
 }
 
 func plainSchema(t testing.TB) string {
@@ -94,43 +95,6 @@ func pipe(t testing.TB, p *servers.Process, database, statements string) {
 	cmd.Stdin = strings.NewReader(statements)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
-	}
-}
-
-// everything does each step once, and the commonest again.
-func everything(t testing.TB, s backends.Backend) {
-	t.Helper()
-	ctx, key := t.Context(), "业务:订单-42 "+backends.NewID()[:8]
-	req := request(key)
-	req.Once = &backends.Once{ID: "run \\ ' 1"}
-	req.Owner = backends.Owner{User: "o'brien", Note: `"\ é 𝄞`}
-	lease := acquire(t, s, req)
-	waiter := queue(key)
-	if h := held(t, s, waiter); len(h.Holders) != 1 || h.Holders[0].Owner != req.Owner {
-		t.Errorf("held by %+v, not by %+v", h.Holders, req.Owner)
-	}
-	held(t, s, request(key))
-	renew(t, s, lease)
-	ledger, _ := backends.As[backends.Ledger](s)
-	if err := ledger.Complete(ctx, lease); err != nil {
-		t.Error(err)
-	}
-	release(t, s, lease)
-	if next := acquire(t, s, waiter); next.Token <= lease.Token {
-		t.Errorf("token %d after %d", next.Token, lease.Token)
-	}
-	if err := s.Ask(ctx, key, waiter.ID, backends.Notice{Kind: backends.Break, Force: true}); err != nil {
-		t.Error(err)
-	}
-	if entry, err := ledger.Completed(ctx, key, req.Once.ID); err != nil || entry.Token != lease.Token || entry.Owner != req.Owner {
-		t.Errorf("Completed = %+v, %v", entry, err)
-	}
-	if err := ledger.Forget(ctx, key, req.Once.ID); err != nil {
-		t.Error(err)
-	}
-	status, err := s.Inspect(ctx, key)
-	if err != nil || status.Last == nil || status.Last.Class != backends.Broken || status.LastSuccess.Owner != req.Owner {
-		t.Errorf("Inspect = %+v, %v", status, err)
 	}
 }
 
@@ -229,7 +193,7 @@ func login(t *testing.T, p *servers.Process) {
 			t.Errorf("it tells the password: %v", err)
 		}
 	}
-	everything(t, open(t, base+"&tls=preferred"))
+	backendtest.Everything(t, open(t, base+"&tls=preferred"))
 }
 
 // prefixes: what is under one is nothing to who uses another.
@@ -241,7 +205,7 @@ func prefixes(t *testing.T, p *servers.Process) {
 }
 
 func unixSocket(t *testing.T, p *servers.Process) {
-	everything(t, open(t, "mysql+unix://root@"+p.Dir+"/data/s?db=flockd&prefix=socket"))
+	backendtest.Everything(t, open(t, "mysql+unix://root@"+p.Dir+"/data/s?db=flockd&prefix=socket"))
 }
 
 // tooMany: a server with no connection to spare is unavailable, and not for good.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flockd/backends"
+	"flockd/backends/backendtest"
 	"flockd/backends/backendtest/servers"
 )
 
@@ -17,7 +18,7 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	p := servers.MariaDB(t, "--log-bin=binlog", "--character-set-server=utf32", "--collation-server=utf32_swedish_ci")
 	old := urlOf(p)
-	everything(t, open(t, old))
+	backendtest.Everything(t, open(t, old))
 	for _, setting := range []string{
 		"sql_mode = ''",
 		"sql_mode = 'ANSI,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH,HIGH_NOT_PRECEDENCE,NO_UNSIGNED_SUBTRACTION'",
@@ -45,8 +46,8 @@ func TestSettings(t *testing.T) {
 		name, _, _ := strings.Cut(setting, " ")
 		unused := fresh(t, p, "ALL")
 		says(t, p, "SET GLOBAL "+setting)
-		everything(t, open(t, old))
-		everything(t, open(t, unused))
+		backendtest.Everything(t, open(t, old))
+		backendtest.Everything(t, open(t, unused))
 		if t.Failed() {
 			t.Fatalf("with %s", setting)
 		}

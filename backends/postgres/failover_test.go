@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"flockd/backends"
+	"flockd/backends/backendtest"
 	"flockd/backends/backendtest/servers"
 )
 
@@ -57,7 +58,7 @@ func TestDeadHosts(t *testing.T) {
 	killed.Kill()
 	list := strings.Join([]string{frozen.Addr, killed.Addr, "nowhere.invalid", alive.Addr}, ",")
 	s := open(t, strings.Replace(userURL(alive), alive.Addr, list, 1)+"?timeout=20s")
-	everything(t, s)
+	backendtest.Everything(t, s)
 	alive.Kill()
 	frozen.Thaw()
 	frozen.Kill()
@@ -75,8 +76,8 @@ func TestTLS(t *testing.T) {
 	a, strange := servers.CA(t), servers.CA(t)
 	p := servers.Postgres(t, a.PostgresSettings()...)
 	base := userURL(p)
-	everything(t, open(t, base))
-	everything(t, open(t, base+"?sslmode=verify-full&sslrootcert="+a.File))
+	backendtest.Everything(t, open(t, base))
+	backendtest.Everything(t, open(t, base+"?sslmode=verify-full&sslrootcert="+a.File))
 	_, port, _ := net.SplitHostPort(p.Addr)
 	for url, want := range map[string]struct{ text, hint string }{
 		base + "?sslmode=verify-full&sslrootcert=" + strange.File: {"unknown authority", "?sslrootcert="},

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"flockd/backends"
+	"flockd/backends/backendtest"
 	"flockd/backends/backendtest/servers"
-	"flockd/backends/stored"
 )
 
 // firstUse: of fifty that are the first to use a database, at once and for one key, one is
@@ -81,9 +81,9 @@ func schemaForOthers(t *testing.T, p *servers.Process) {
 	for range 2 {
 		psql(t, url, text)
 	}
-	everything(t, open(t, its+"?prefix=team"))
+	backendtest.Everything(t, open(t, its+"?prefix=team"))
 	psql(t, url, text) // in use
-	everything(t, open(t, its+"?prefix=team"))
+	backendtest.Everything(t, open(t, its+"?prefix=team"))
 }
 
 // schemaByItsOwner: who may make nothing but in a schema that is its own makes the rest.
@@ -91,7 +91,7 @@ func schemaByItsOwner(t *testing.T, p *servers.Process) {
 	url := database(t, p, "")
 	name, its := user(t, url)
 	run(t, url, `CREATE SCHEMA flockd AUTHORIZATION "`+name+`"`)
-	everything(t, open(t, its))
+	backendtest.Everything(t, open(t, its))
 }
 
 // psql has the command do a script, as the administrator would.
@@ -101,42 +101,6 @@ func psql(t testing.TB, url, script string) {
 	cmd.Stdin = strings.NewReader(script)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
-	}
-}
-
-// everything does each step once, and the commonest again.
-func everything(t testing.TB, s *stored.Store) {
-	t.Helper()
-	ctx, key := t.Context(), "业务:订单-42 "+backends.NewID()[:8]
-	req := request(key)
-	req.Once = &backends.Once{ID: `run \ ' 1`}
-	req.Owner = backends.Owner{User: "o'brien", Note: `"\ é 𝄞`}
-	lease := acquire(t, s, req)
-	waiter := queue(key)
-	if h := held(t, s, waiter); len(h.Holders) != 1 || h.Holders[0].Owner != req.Owner {
-		t.Errorf("held by %+v, not by %+v", h.Holders, req.Owner)
-	}
-	held(t, s, request(key))
-	renew(t, s, lease)
-	if err := s.Complete(ctx, lease); err != nil {
-		t.Error(err)
-	}
-	release(t, s, lease)
-	if next := acquire(t, s, waiter); next.Token <= lease.Token {
-		t.Errorf("token %d after %d", next.Token, lease.Token)
-	}
-	if err := s.Ask(ctx, key, waiter.ID, backends.Notice{Kind: backends.Break, Force: true}); err != nil {
-		t.Error(err)
-	}
-	if entry, err := s.Completed(ctx, key, req.Once.ID); err != nil || entry.Token != lease.Token || entry.Owner != req.Owner {
-		t.Errorf("Completed = %+v, %v", entry, err)
-	}
-	if err := s.Forget(ctx, key, req.Once.ID); err != nil {
-		t.Error(err)
-	}
-	status, err := s.Inspect(ctx, key)
-	if err != nil || status.Last == nil || status.Last.Class != backends.Broken || status.LastSuccess.Owner != req.Owner {
-		t.Errorf("Inspect = %+v, %v", status, err)
 	}
 }
 
@@ -153,7 +117,7 @@ func foreignTable(t *testing.T, p *servers.Process) {
 		if rows := run(t, url, "SELECT relname FROM pg_class WHERE relnamespace = 'flockd'::regnamespace"); len(rows) != 1 {
 			t.Errorf("%s: %d tables after that", theirs, len(rows))
 		}
-		everything(t, open(t, url+"?prefix=other"))
+		backendtest.Everything(t, open(t, url+"?prefix=other"))
 	}
 }
 
@@ -237,7 +201,7 @@ func login(t *testing.T, p *servers.Process) {
 	closed = closed[strings.LastIndexByte(closed, '/')+1:]
 	sql(t, p, servers.PostgresDatabase, "REVOKE CONNECT ON DATABASE "+closed+" FROM PUBLIC")
 	base := "postgres://odd:hunter2%40%23!%2F'%5C@" + p.Addr + "/flockd?prefix=odd"
-	everything(t, open(t, base))
+	backendtest.Everything(t, open(t, base))
 	for url, text := range map[string]string{
 		strings.Replace(base, "hunter2", "hunter3", 1):       "refuses the user or password",
 		strings.Replace(base, ":hunter2", "x:hunter", 1):     "refuses the user or password",

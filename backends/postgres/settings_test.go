@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"flockd/backends"
+	"flockd/backends/backendtest"
 	"flockd/backends/backendtest/servers"
 )
 
@@ -13,7 +14,7 @@ import (
 // where the schema was made under other settings.
 func anySettings(t *testing.T, p *servers.Process) {
 	base := database(t, p, "")
-	everything(t, open(t, base+"?prefix=old"))
+	backendtest.Everything(t, open(t, base+"?prefix=old"))
 	for setting, matters := range map[string]bool{ // on the first use too
 		"default_transaction_isolation=serializable":     true,
 		`default_transaction_isolation=repeatable\ read`: false,
@@ -37,9 +38,9 @@ func anySettings(t *testing.T, p *servers.Process) {
 		"check_function_bodies=off":                      true,
 	} {
 		options := "&options=" + url.QueryEscape("-c "+setting)
-		everything(t, open(t, base+"?prefix=old"+options))
+		backendtest.Everything(t, open(t, base+"?prefix=old"+options))
 		if matters {
-			everything(t, open(t, base+"?prefix=new"+backends.NewID()[:12]+options))
+			backendtest.Everything(t, open(t, base+"?prefix=new"+backends.NewID()[:12]+options))
 		}
 		if t.Failed() {
 			t.Fatalf("with %s", setting)
@@ -51,8 +52,8 @@ func anySettings(t *testing.T, p *servers.Process) {
 func encodings(t *testing.T, p *servers.Process) {
 	for _, options := range []string{"ENCODING 'SQL_ASCII'", "ENCODING 'LATIN1'", "ENCODING 'EUC_JP'", "ENCODING 'UTF8'"} {
 		base := database(t, p, options+" LOCALE 'C'")
-		everything(t, open(t, base))
-		everything(t, open(t, base+"?options=-c+client_encoding%3Dsql_ascii"))
+		backendtest.Everything(t, open(t, base))
+		backendtest.Everything(t, open(t, base+"?options=-c+client_encoding%3Dsql_ascii"))
 		if t.Failed() {
 			t.Fatalf("with %s", options)
 		}
@@ -68,7 +69,7 @@ func strangerTables(t *testing.T, p *servers.Process) {
 		CREATE FUNCTION public.pg_backend_pid() RETURNS int LANGUAGE sql AS 'SELECT 5';
 		CREATE FUNCTION public.never(bytea, bytea) RETURNS boolean LANGUAGE sql AS 'SELECT false';
 		CREATE OPERATOR public.= (LEFTARG = bytea, RIGHTARG = bytea, FUNCTION = public.never);`)
-	everything(t, open(t, base+"?options="+url.QueryEscape(`-c search_path=public,\ pg_catalog`)))
+	backendtest.Everything(t, open(t, base+"?options="+url.QueryEscape(`-c search_path=public,\ pg_catalog`)))
 }
 
 // oneHolder: of many who ask at once, under an isolation that would show each the line as it

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"flockd/backends"
+	"flockd/backends/backendtest"
 	"flockd/backends/backendtest/servers"
 	"flockd/backends/stored"
 )
@@ -93,7 +94,7 @@ func TestPgBouncer(t *testing.T) {
 		pooler := servers.PgBouncer(t, p, mode, size)
 		url := userURL(pooler)
 		s, waiter := open(t, url), open(t, url)
-		everything(t, s)
+		backendtest.Everything(t, s)
 		lease := acquire(t, s, request("a"))
 		req := queue("a")
 		done := waits(t, waiter, held(t, waiter, req))
