@@ -52,6 +52,41 @@ func TestHandOverCostsTheSameInALongLine(t *testing.T) {
 	})
 }
 
+// Where a whole line has died, who comes first has little to do for each of them, and whoever
+// is left is called.
+func TestManyDead(t *testing.T) {
+	t.Parallel()
+	p := servers.MariaDB(t)
+	s := open(t, urlOf(p))
+	for _, mode := range []backends.Mode{backends.Exclusive, backends.Shared, backends.Slots} {
+		asks := func() backends.Request {
+			r := queue(string(mode))
+			if r.Mode = mode; mode == backends.Slots {
+				r.Slots = 1
+			}
+			return r
+		}
+		first, last := asks(), asks()
+		if mode == backends.Shared {
+			first.Mode = backends.Exclusive
+		}
+		acquire(t, s, first)
+		held(t, s, last)
+		const n = 100
+		says(t, p, "USE flockd; UPDATE flockd_claims SET seq = seq + 1000 WHERE id = '"+last.ID+"'; "+
+			"INSERT INTO flockd_claims SELECT k, CONCAT('dead', n.seq), n.seq + 10, v, state, mode, slots, slot, token, asked, granted, renewed, "+
+			"1, kept, 1, waits, unshared, owner, notice, told, called, run, keep FROM flockd_claims JOIN seq_1_to_"+strconv.Itoa(n)+" AS n "+
+			"WHERE id = '"+last.ID+"'; UPDATE flockd_claims SET expires = 1, ends = 1 WHERE id = '"+first.ID+"'")
+		cost := spent(t, p, func() { s.Release(t.Context(), first.Key, "none", backends.Outcome{}) })
+		if each := cost["read"] / n; each > 6 {
+			t.Errorf("%s: %d rows read for each that died", mode, each)
+		}
+		if called := says(t, p, "SELECT called FROM flockd.flockd_claims WHERE k = '"+first.Key+"'"); called != "1" {
+			t.Errorf("%s: called: %q", mode, called)
+		}
+	}
+}
+
 // figures are what a server has done so far, that which asking for them takes included.
 func figures(t *testing.T, p *servers.Process) map[string]int {
 	t.Helper()

@@ -140,8 +140,9 @@ BEGIN
 END
 //
 -- prune takes out of a key's line what has ended. The DELETE waits for a renewal in flight
--- and looks again: what is still there after it is alive. Rows of a newer version stay; the
--- version is that of one of them, or 0.
+-- and looks again: what is still there after it is alive. Of thousands that died at once only
+-- the first few are asked whom they kept waiting, and then the front of the line. Rows of a
+-- newer version stay; the version is that of one of them, or 0.
 CREATE PROCEDURE flockd_prune_1(p_key VARBINARY(512), p_v INT, p_now BIGINT, OUT p_newer INT)
 SQL SECURITY INVOKER
 BEGIN
@@ -149,6 +150,7 @@ BEGIN
     DECLARE v_mode VARCHAR(9) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_seq BIGINT;
     DECLARE v_waited, v_end TINYINT DEFAULT 0;
+    DECLARE v_gone INT DEFAULT 0;
     DECLARE v_dead CURSOR FOR
         SELECT id, seq, mode, waits FROM flockd_claims WHERE k = p_key AND ends <= p_now AND v <= p_v ORDER BY seq;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_end = 1;
@@ -158,12 +160,18 @@ BEGIN
     WHILE NOT v_end DO
         DELETE FROM flockd_claims WHERE k = p_key AND id = v_id AND ends <= p_now;
         IF ROW_COUNT() > 0 THEN
-            CALL flockd_freed_1(p_key, v_seq, v_mode, v_waited, 0);
+            SET v_gone = v_gone + 1;
+            IF v_gone <= 16 THEN
+                CALL flockd_freed_1(p_key, v_seq, v_mode, v_waited, 0);
+            END IF;
         END IF;
         SET v_end = 0; -- what found nothing in there is no end here
         FETCH v_dead INTO v_id, v_seq, v_mode, v_waited;
     END WHILE;
     CLOSE v_dead;
+    IF v_gone > 16 THEN
+        CALL flockd_freed_1(p_key, 0, 'exclusive', 1, 0);
+    END IF;
 END
 //
 -- held is the answer that somebody is in the way of who has the place p_seq (NULL: none),

@@ -57,6 +57,9 @@ func openURL(t testing.TB, text string) (backends.Backend, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !u.Query.Has("timeout") {
+		u.Query.Set("timeout", enough.String()) // a busy machine may take the usual 5 s to make the tables
+	}
 	s, err := Open(t.Context(), u)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,8 @@
 -- Instants are µs since 1970, by the server's clock; 0 is none. Durations are µs. owner and
 -- notice are JSON in a text, of which nothing is decided here. v is the version of a row.
 -- Parameters begin with p_ and variables with v_, for a procedure takes columns of the same
--- names for them otherwise. + 0 is for MariaDB, to which a variable is text in JSON.
+-- names for them otherwise. + 0 is for MariaDB, to which a variable is text in JSON. Answers
+-- are sent as BINARY: in what character set a session wants (sjis, say), JSON may be none.
 DELIMITER //
 SET NAMES utf8mb4
 //
