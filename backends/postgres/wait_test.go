@@ -43,6 +43,20 @@ func oneConnectionForAWaiter(t *testing.T, p *servers.Process) {
 	}
 }
 
+// listenerEnded: who waits on a session that the server ends hears of its turn nevertheless.
+func listenerEnded(t *testing.T, p *servers.Process) {
+	url := database(t, p, "")
+	holder, waiter := open(t, url), open(t, url+"?timeout=60s")
+	lease := acquire(t, holder, request("a"))
+	done := waits(t, waiter, held(t, waiter, queue("a")))
+	awaitListeners(t, url, 1)
+	run(t, url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%poll_1%' AND pid <> pg_backend_pid()")
+	release(t, holder, lease)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // manyWaiters: of those who wait in one process some listen, and the others look.
 func manyWaiters(t *testing.T, p *servers.Process) {
 	const n = 3 * listeners

@@ -2,7 +2,6 @@ package stored
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"flockd/backends"
@@ -87,7 +86,7 @@ func (s *Store) listen(ctx context.Context, key, id string, after func(front *in
 		news, _, err := s.news(ctx, key, id)
 		return news, err
 	})
-	if errors.Is(err, errors.ErrUnsupported) {
+	if err != nil && ctx.Err() == nil { // it can't listen, or its session has ended
 		return s.poll(ctx, key, id, after)
 	}
 	return err
