@@ -149,10 +149,8 @@ BEGIN
     END IF;
 END $$;
 
--- The live claim of an ID; with none its seq is NULL.
-CREATE OR REPLACE FUNCTION standing_1(s step, me text) RETURNS claims LANGUAGE plpgsql AS $$
-DECLARE
-    c claims := mine_1(s, me);
+-- c, unless it has ended: then it is removed, and the seq is NULL.
+CREATE OR REPLACE FUNCTION live_1(s step, c claims) RETURNS claims LANGUAGE plpgsql AS $$
 BEGIN
     IF ends_1(c) <= s.at THEN
         DELETE FROM claims WHERE key = s.key AND seq = c.seq;
@@ -161,10 +159,10 @@ BEGIN
     RETURN c;
 END $$;
 
--- What a question comes to once the key is locked; c is the claim of who isn't in line yet.
-CREATE OR REPLACE FUNCTION decide_1(s step, q question, c claims, made boolean) RETURNS SETOF text LANGUAGE plpgsql AS $$
+-- What a question comes to once the key is locked, and mine, the ID's claim; c is the claim of
+-- who isn't in line yet.
+CREATE OR REPLACE FUNCTION decide_1(s step, q question, mine claims, c claims, made boolean) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
-    mine claims := standing_1(s, q.id);
     first claims;
     slot bigint;
 BEGIN
@@ -204,6 +202,7 @@ DECLARE
     q constant question := (id, ttl, place, minhold, until, once, run, first, last, keep);
     c claims := (key, 9223372036854775807, id, v, 'waiting', mode, slots, 0, 0, s.at, 0, s.at, 0, 0, owner, '', false, false,
         CASE once WHEN 'i' THEN run WHEN 'p' THEN '' END, 0);
+    mine claims;
     made boolean := false;
 BEGIN
     IF place = 0 THEN
@@ -213,11 +212,11 @@ BEGIN
         END IF;
     END IF;
     made := enter_1(key, v);
+    mine := mine_1(s, id);
     s.at := clock_1();
     c.asked := s.at;
-    IF until > 0 AND s.at > until THEN
-        RETURN NEXT json_build_object('is', 'late', 'now', s.at);
-        RETURN;
+    RETURN QUERY SELECT decide_1(s, q, live_1(s, mine), c, made);
+    IF until > 0 AND clock_1() > until THEN -- a lock may have been waited for
+        PERFORM answer_1(json_build_object('is', 'late', 'now', clock_1()));
     END IF;
-    RETURN QUERY SELECT decide_1(s, q, c, made);
 END $$;

@@ -9,8 +9,8 @@ DECLARE
 BEGIN
     PERFORM durably_1();
     PERFORM FROM keys k WHERE k.key = s.key FOR NO KEY UPDATE;
-    s.at := clock_1();
     c := mine_1(s, id);
+    s.at := clock_1();
     IF c.seq IS NULL OR c.state <> 'holding' OR c.expires <= s.at THEN
         RETURN NEXT json_build_object('is', 'lost', 'notice', coalesce(told_1(s, id), ''));
         RETURN;

@@ -177,6 +177,56 @@ func clockUnderTheLock(t *testing.T, p *servers.Process) {
 	}
 }
 
+// askedAgainUnderTheLock: a hold that is asked for again while it is renewed ends no sooner than
+// the renewal has said.
+func askedAgainUnderTheLock(t *testing.T, p *servers.Process) {
+	url := database(t, p, "")
+	s := open(t, url+"?timeout=60s")
+	req := queue("a")
+	acquire(t, s, req)
+	renewal := session(t, url)
+	renewal.does("BEGIN; SELECT FROM flockd.claims FOR UPDATE")
+	granted := begin(func() error {
+		_, err := s.Acquire(t.Context(), req)
+		return err
+	})
+	awaitLock(t, url, 100)
+	ends := now(t, url) + req.TTL.Microseconds()
+	renewal.does("UPDATE flockd.claims SET expires = %d; COMMIT", ends)
+	if err := <-granted; err != nil {
+		t.Fatal(err)
+	}
+	if rows := run(t, url, fmt.Sprintf("SELECT FROM flockd.claims WHERE expires < %d", ends)); len(rows) > 0 {
+		t.Error("the lease is shorter than was promised")
+	}
+}
+
+// lateUnderTheLock: nothing is granted to who has gone by the time that the dead in front
+// can be removed.
+func lateUnderTheLock(t *testing.T, p *servers.Process) {
+	url := database(t, p, "")
+	short := request("a")
+	short.TTL = time.Millisecond
+	acquire(t, open(t, url), short)
+	other := session(t, url)
+	other.does("BEGIN; SELECT FROM flockd.claims FOR UPDATE")
+	asker, until := session(t, url), now(t, url)+500_000
+	answered := begin(func() error {
+		_, err := asker.Exec(t.Context(), fmt.Sprintf(`SET search_path = flockd, pg_temp;
+			SELECT acquire_1('a', 'id', 1, 1000000, 0, 0, 'exclusive', 0, '{}', %d, '', '', 0, 0, 0)`, until)).ReadAll()
+		return err
+	})
+	awaitLock(t, url, 600)
+	other.does("COMMIT")
+	var said *pgconn.PgError
+	if err := <-answered; !errors.As(err, &said) || !strings.Contains(said.Detail, `"late"`) {
+		t.Error(err)
+	}
+	if rows := run(t, url, "SELECT id FROM flockd.claims WHERE id = 'id'"); len(rows) > 0 {
+		t.Error("it has the key")
+	}
+}
+
 // now is the server's clock.
 func now(t testing.TB, url string) (micros int64) {
 	t.Helper()

@@ -54,8 +54,9 @@ DECLARE
     said text;
 BEGIN
     PERFORM enter_1(key, v);
+    c := mine_1(s, id);
     s.at := clock_1();
-    c := standing_1(s, id);
+    c := live_1(s, c);
     ended := c.seq IS NULL OR c.state = 'cooling' OR c.expires <= s.at;
     said := coalesce(told_1(s, id), '');
     INSERT INTO ended AS e (key, id, v, until, notice) VALUES (s.key, id, v, s.at + tombstone, said)
@@ -80,12 +81,13 @@ DECLARE
 BEGIN
     PERFORM durably_1();
     PERFORM FROM keys k WHERE k.key = s.key FOR NO KEY UPDATE;
+    c := mine_1(s, id);
     s.at := clock_1();
     IF told_1(s, id) = notice THEN -- it was asked before
         RETURN NEXT '{"is":"asked"}';
         RETURN;
     END IF;
-    c := standing_1(s, id);
+    c := live_1(s, c);
     IF c.seq IS NULL OR waiting AND c.state <> 'waiting' THEN
         RETURN NEXT '{"is":"missing"}';
         RETURN;
