@@ -54,6 +54,7 @@ func (s *server) dial(ctx context.Context, host *pgconn.Config, left int) (*link
 		return conn, err
 	}
 	config.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) { l.rang = true }
+	config.OnNotice = func(_ *pgconn.PgConn, said *pgconn.Notice) { l.alone = l.alone || said.Routine == forsaken }
 	config.ValidateConnect = s.fit
 	conn, err := pgconn.ConnectConfig(ctx, &config)
 	l.PgConn = conn

@@ -21,6 +21,7 @@ type link struct {
 	raw    net.Conn // below TLS
 	tried  bool     // a step was done on it
 	pooled bool     // so it is known that a pooler may give each step another session
+	alone  bool     // the server has given up to wait for its standbys
 	hears  string   // the channel that it listens on
 	rang   bool     // a notification has come
 }

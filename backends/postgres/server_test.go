@@ -32,8 +32,11 @@ func TestServer(t *testing.T) {
 		"LockTimeout":             lockTimeout,
 		"Sweep":                   sweep,
 		"ClockUnderTheLock":       clockUnderTheLock,
+		"AskedAgainUnderTheLock":  askedAgainUnderTheLock,
+		"LateUnderTheLock":        lateUnderTheLock,
 		"ConnectionEnded":         connectionEnded,
 		"OneConnectionForAWaiter": oneConnectionForAWaiter,
+		"ListenerEnded":           listenerEnded,
 		"ManyWaiters":             manyWaiters,
 		"Front":                   front,
 	} {

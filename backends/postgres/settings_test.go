@@ -136,3 +136,22 @@ func TestCommitsAreDurable(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitForStandbyBrokenOff: what no standby has confirmed doesn't count, though the server
+// has committed it and says so.
+func TestWaitForStandbyBrokenOff(t *testing.T) {
+	t.Parallel()
+	p := servers.Postgres(t, "fsync=off", "synchronous_standby_names=nobody", "synchronous_commit=local")
+	base := urlOf(p, servers.PostgresDatabase)
+	release(t, open(t, base), acquire(t, open(t, base), request("other")))
+	s := open(t, base+"?timeout=60s&options=-c+synchronous_commit%3Don+-c+client_min_messages%3Derror")
+	granted := begin(func() error {
+		_, err := s.Acquire(t.Context(), request("a"))
+		return err
+	})
+	await(t, "a commit that waits for a standby", func() (string, bool) {
+		rows := run(t, base, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+		return "", len(rows) > 0
+	})
+	wantTrouble(t, <-granted, "wait for a standby was broken off")
+}

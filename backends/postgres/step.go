@@ -48,9 +48,17 @@ func (s *server) try(ctx context.Context, step stored.Step, args []any) ([][]byt
 // ours is the key of a context's connection, which its steps are done on.
 type ours struct{}
 
+// forsaken is the server's routine that warns when a commit was told not to wait for standbys
+// any more, by pg_cancel_backend for one. The text is in the server's language.
+const forsaken = "SyncRepWaitForLSN"
+
+// errAlone says that a step was done, and may not outlast a failover.
+var errAlone = errors.New("no standby has confirmed it")
+
 // run does a step. What it says of itself in an error was done as little as any other that
 // failed.
 func (s *server) run(ctx context.Context, l *link, step stored.Step, args []any) (rows [][]byte, err error) {
+	l.alone = false
 	results, err := l.Exec(ctx, s.query(ctx, step, args)).ReadAll()
 	var said *pgconn.PgError
 	switch {
@@ -62,6 +70,8 @@ func (s *server) run(ctx context.Context, l *link, step stored.Step, args []any)
 			s.pool.forget()
 		}
 		return nil, err
+	case l.alone:
+		return nil, s.fault(errAlone, "its wait for a standby was broken off, and a failover may forget the step %s", step)
 	case len(results) == 0:
 		return nil, fmt.Errorf("%s: the step %s had no result", s.name, step)
 	}
@@ -104,7 +114,7 @@ func (s *server) begin(ctx context.Context) string {
 		left = time.Until(deadline)
 	}
 	ms := max(left.Milliseconds(), 1)
-	return fmt.Sprintf("SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; SET LOCAL statement_timeout = %d; SET LOCAL lock_timeout = %d; ",
+	return fmt.Sprintf("SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; SET LOCAL client_min_messages = warning; SET LOCAL statement_timeout = %d; SET LOCAL lock_timeout = %d; ",
 		ms, max(ms/2, 1))
 }
 
