@@ -183,7 +183,7 @@ func (s *server) unmet(host *pgconn.Config, err error, at func(error, string, ..
 	var op *net.OpError
 	text := err.Error()
 	switch {
-	case strings.Contains(text, "server refused TLS connection"):
+	case strings.Contains(text, "server refused TLS connection") && len(host.Fallbacks) == 0: // or it was tried without, and the rest is why not
 		return accessError{backends.Refuse("?sslmode=prefer takes what the server has", "%s: it speaks no TLS", addressOf(host))}
 	case errors.As(err, &op) && op.Op == "remote error":
 		return accessError{backends.Refuse("?sslcert= and ?sslkey= name the certificate to show", "%s: it refuses our TLS: %v", addressOf(host), op.Err)}

@@ -153,3 +153,29 @@ func TestServerComesBack(t *testing.T) {
 	_, err := s.Renew(t.Context(), backends.Lease{Key: "a", ID: backends.NewID(), TTL: lease.TTL})
 	wantLost(t, err)
 }
+
+// A server without TLS that is lost before it greets a client without TLS either may come back.
+func TestLostWithoutTLS(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			if _, err := pgproto3.NewBackend(conn, conn).ReceiveStartupMessage(); err == nil {
+				conn.Write([]byte("N")) // to who asks for TLS
+			}
+			conn.Close()
+		}
+	}()
+	for _, mode := range []string{"prefer", "allow"} {
+		_, err = open(t, "postgres://u:secret@"+listener.Addr().String()+"/d?sslmode="+mode).Acquire(t.Context(), request("a"))
+		wantTrouble(t, err, "")
+	}
+}
