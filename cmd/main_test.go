@@ -132,6 +132,7 @@ func TestRootCommand(t *testing.T) {
 		{[]string{"completion", "tcsh"}, 64, "", "bash, zsh or fish"},
 		{[]string{"completion"}, 64, "", "bash, zsh or fish"},
 		{[]string{"schema", "sqlite"}, 0, "CREATE TABLE claims", ""},
+		{[]string{"schema", "sqlite", "--grant-to", "jobs"}, 64, "", "no users"},
 		{[]string{"schema"}, 64, "", "no database is given"},
 		{[]string{"schema", "oracle"}, 64, "", "sqlite"},
 		{[]string{"schema", "sqlite", "--prefix="}, 64, "", "--prefix"},

@@ -12,7 +12,7 @@ import (
 
 func (a *app) newSchema() *cobra.Command {
 	prefix := newValue("NAME", backends.DefaultPrefix, nonEmpty)
-	grantee := newValue("USER", "flockd", nonEmpty)
+	grantee := unsetValue("USER", "", nonEmpty)
 	cmd := &cobra.Command{
 		Use:   "schema " + strings.Join(all.Databases(), "|") + " [flags]",
 		Short: "Print what a database needs, for its administrator",
@@ -31,8 +31,9 @@ func (a *app) newSchema() *cobra.Command {
 		},
 		ValidArgs: all.Databases(),
 	}
-	addFlag(cmd.Flags(), groupLock, "prefix", "", prefix, "of the tables, as ?prefix= of the store's URL")
-	addFlag(cmd.Flags(), groupLock, "grant-to", "", grantee, "the database's user that flockd runs as; not for sqlite")
+	addFlag(cmd.Flags(), groupLock, "prefix", "", prefix, "of the tables, as ?prefix= of the store's URL; not for sqlite")
+	addFlag(cmd.Flags(), groupLock, "grant-to", "", grantee, "the database's user that flockd runs as; not for sqlite").
+		Annotations[byDefault] = []string{"flockd"}
 	completeFlags(cmd)
 	return cmd
 }

@@ -15,7 +15,7 @@ import (
 type opener func(ctx context.Context, u *backends.URL) (backends.Backend, error)
 
 // A schema is the statements that make what flockd needs in a database, and that let a user
-// work with it. To run them again changes nothing.
+// work with it, "flockd" where user is empty. To run them again changes nothing.
 type schema func(prefix, user string) (string, error)
 
 var (

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
@@ -81,7 +82,7 @@ func Schema(prefix, user string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	grantee, err := account(user)
+	grantee, err := account(cmp.Or(user, "flockd"))
 	if err != nil {
 		return "", err
 	}

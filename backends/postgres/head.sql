@@ -1,5 +1,6 @@
 -- Makes or completes the schema, one session at a time, unless it is another program's or a
--- newer flockd's.
+-- newer flockd's. No name means what somebody else made of it.
+SET LOCAL search_path = pg_catalog, pg_temp;
 DO $$
 DECLARE
     ours constant regclass := to_regclass('"flockd".about');

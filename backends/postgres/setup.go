@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the schema
 	"errors"
@@ -38,7 +39,7 @@ func Schema(prefix, user string) (string, error) {
 	if err := checkPrefix(prefix); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("-- psql -v ON_ERROR_STOP=1 -f FILE DATABASE\nBEGIN;\n%s\n%sCOMMIT;\n", schema(prefix), grants(prefix, user)), nil
+	return fmt.Sprintf("-- psql -v ON_ERROR_STOP=1 -f FILE DATABASE\nBEGIN;\n%s\n%sCOMMIT;\n", schema(prefix), grants(prefix, cmp.Or(user, "flockd"))), nil
 }
 
 func grants(prefix, user string) string {

@@ -48,9 +48,13 @@ func (s *Store) migrate(ctx context.Context) error {
 	})
 }
 
-// Schema is a script that makes the tables in an empty database; prefixes and users don't
-// matter to it. In a database that has them it fails, and changes nothing.
-func Schema(_, _ string) (string, error) {
+// Schema is a script that makes the tables in an empty database. In a database that has them
+// it fails, and changes nothing. The tables serve every prefix, and the file's owner says who
+// may use it, so another prefix than the default and a user are a mistake.
+func Schema(prefix, user string) (string, error) {
+	if prefix != backends.DefaultPrefix || user != "" {
+		return "", backends.BadURL("sqlite has the same tables for every prefix, and no users: the file's mode says who may use it")
+	}
 	return fmt.Sprintf("-- sqlite3 -bail FILE\n%s;\nPRAGMA journal_mode = WAL;\nBEGIN IMMEDIATE;\n%sPRAGMA application_id = %d;\nPRAGMA user_version = %d;\nCOMMIT;\n",
 		pages, schema, applicationID, schemaVersion), nil
 }

@@ -173,7 +173,7 @@ func TestTablesThatANewerOneHasChanged(t *testing.T) {
 // driver keeps for itself, and in a database that is made already it fails.
 func TestSchemaIsWhatIsUsed(t *testing.T) {
 	path := create(t, t.TempDir()+"/a.db")
-	text, err := Schema("", "")
+	text, err := Schema(backends.DefaultPrefix, "")
 	if err != nil {
 		t.Fatal(err)
 	}
