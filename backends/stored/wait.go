@@ -92,17 +92,19 @@ func (s *Store) listen(ctx context.Context, key, id string, after func(front *in
 	return err
 }
 
-// poll looks until there is news for a claim.
+// poll looks until there is news for a claim. The answer that it waits since has just told
+// what there is, so it begins with a pause: what was done meanwhile it still sees.
 func (s *Store) poll(ctx context.Context, key, id string, after func(front *int) time.Duration) error {
-	for {
-		news, front, err := s.news(ctx, key, id)
-		if news || err != nil {
-			return err
-		}
+	for front := (*int)(nil); ; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(after(front)):
+		}
+		var news bool
+		var err error
+		if news, front, err = s.news(ctx, key, id); news || err != nil {
+			return err
 		}
 	}
 }
