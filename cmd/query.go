@@ -154,7 +154,7 @@ func askOnce[T any](ctx context.Context, q *query, do func(context.Context, back
 	}()
 	select {
 	case r := <-done:
-		return r.answer, r.err
+		return r.answer, q.answered(r.err)
 	case <-ctx.Done():
 		return answer, fmt.Errorf("no answer within %v", queryAtMost)
 	}
@@ -168,6 +168,14 @@ func (q *query) opened(ctx context.Context) (backends.Backend, error) {
 		return nil, errUnused
 	}
 	return b, err
+}
+
+// answered is the err of a request. Some stores see only then that nobody has used them.
+func (q *query) answered(err error) error {
+	if errors.As(err, &q.unused) {
+		return errUnused
+	}
+	return err
 }
 
 // isFinal reports whether it is of no use to ask again.
@@ -249,7 +257,7 @@ func (q *query) list(ctx context.Context, prefix string, do func(backends.Status
 	}
 	for status, err := range b.List(ctx, prefix) {
 		if err != nil {
-			return came, false, err
+			return came, false, q.answered(err)
 		}
 		came = true
 		if err := do(status); err != nil {

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"os"
 	"strings"
@@ -145,10 +146,40 @@ func TestQueriesRefuse(t *testing.T) {
 	wantUsage(t, queryStore(t, store, "status", ""), "the key is empty")
 }
 
+// unused is a store that tells only when it is asked that nobody has used it.
+type unused struct {
+	*mem.Store
+	err error
+}
+
+func (u unused) Inspect(context.Context, string) (backends.Status, error) {
+	return backends.Status{}, u.err
+}
+
+func (u unused) List(context.Context, string) iter.Seq2[backends.Status, error] {
+	return func(yield func(backends.Status, error) bool) { yield(backends.Status{}, u.err) }
+}
+
+func (u unused) Entries(context.Context, string) iter.Seq2[backends.Entry, error] {
+	return func(yield func(backends.Entry, error) bool) { yield(backends.Entry{}, u.err) }
+}
+
+func (u unused) Forget(context.Context, string, string) error { return u.err }
+
 func TestUnusedStore(t *testing.T) {
-	find := func(context.Context, *backends.URL) (backends.Backend, error) {
-		return nil, &backends.UnusedError{Address: "sqlite:///a.db", Why: "no such file"}
+	err := &backends.UnusedError{Address: "sqlite:///a.db", Why: "no such file"}
+	for _, find := range []func(context.Context, *backends.URL) (backends.Backend, error){
+		func(context.Context, *backends.URL) (backends.Backend, error) { return nil, err },
+		func(context.Context, *backends.URL) (backends.Backend, error) {
+			return unused{mem.New(), fmt.Errorf("inspect: %w", err)}, nil
+		},
+	} {
+		wantUnused(t, find)
 	}
+}
+
+func wantUnused(t *testing.T, find func(context.Context, *backends.URL) (backends.Backend, error)) {
+	t.Helper()
 	for _, c := range []struct {
 		args, stdout, stderr string
 		code                 int
