@@ -112,14 +112,21 @@ func (s *server) classifyLink(err error) error {
 	return s.fault(err, "%v", stored.Bare(err))
 }
 
-const rightsHint = "as its administrator: flockd schema mysql --grant-to USER | mysql DATABASE"
+// rightsHint names the prefix, for without it the administrator would make other tables.
+func (s *server) rightsHint() string {
+	prefix := ""
+	if s.prefix != backends.DefaultPrefix {
+		prefix = " --prefix " + string(s.prefix)
+	}
+	return "as its administrator: flockd schema mysql" + prefix + " --grant-to USER | mysql DATABASE"
+}
 
 // classifyAnswer judges an error that the server sent.
 func (s *server) classifyAnswer(e *mysql.MySQLError) error {
 	said := backends.Quote(e.Message, s.password)
 	switch e.Number {
 	case 1045, 1698:
-		return backends.Refuse(s.plainHint(), "%s refuses the user or password", s.name)
+		return backends.Refuse(s.plainHint(), "%s refuses the user or password: %s", s.name, said)
 	case 1820, 1862:
 		return backends.Refuse("", "%s: the password has expired", s.name)
 	case 1129, 1130:
@@ -129,7 +136,7 @@ func (s *server) classifyAnswer(e *mysql.MySQLError) error {
 	case 1049:
 		return backends.Refuse("flockd makes its tables itself, but no database", "%s has no database %q", s.name, s.database)
 	case 1044, 1142, 1143, 1227, 1370:
-		return backends.Refuse(rightsHint, "%s: the user lacks a right: %s", s.name, said)
+		return backends.Refuse(s.rightsHint(), "%s: the user lacks a right: %s", s.name, said)
 	case 1305, 1318, 1054, 1136, 1146, 1347:
 		return backends.Refuse("?prefix= chooses other names", "%s: what flockd keeps its records in is something else there: %s", s.name, said)
 	case 1406:

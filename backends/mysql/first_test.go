@@ -48,9 +48,12 @@ func noTables(t *testing.T, p *servers.Process) {
 		"SELECT, INSERT, UPDATE, DELETE, EXECUTE",
 		"SELECT, INSERT, UPDATE, DELETE, EXECUTE, CREATE",
 	} {
-		_, err := open(t, fresh(t, p, rights)).Acquire(t.Context(), request("a"))
+		url := fresh(t, p, rights)
+		_, err := open(t, url).Acquire(t.Context(), request("a"))
 		wantRefused(t, err, "the user lacks a right")
-		wantHint(t, err, "flockd schema mysql")
+		wantHint(t, err, "flockd schema mysql --grant-to")
+		_, err = open(t, url+"?prefix=team").Acquire(t.Context(), request("a"))
+		wantHint(t, err, "flockd schema mysql --prefix team --grant-to")
 	}
 }
 
@@ -77,6 +80,22 @@ func schemaForOthers(t *testing.T, p *servers.Process) {
 	backendtest.Everything(t, open(t, url+"?prefix=team"))
 }
 
+// schemaForNobody: a user that isn't there is an error to the administrator. MariaDB would make
+// it, without a password.
+func schemaForNobody(t *testing.T, p *servers.Process) {
+	text, err := Schema(backends.DefaultPrefix, "nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := piping(p, databaseIn(fresh(t, p, "ALL")), text).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "find any matching row in the user table") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if n := says(t, p, "SELECT COUNT(*) FROM mysql.user WHERE User = 'nobody'"); strings.TrimSpace(n) != "0" {
+		t.Errorf("there are %s of that user", n)
+	}
+}
+
 func plainSchema(t testing.TB) string {
 	t.Helper()
 	text, err := Schema(backends.DefaultPrefix, "root@%")
@@ -90,12 +109,16 @@ func plainSchema(t testing.TB) string {
 // pipe has the command mariadb do the statements, as the administrator would.
 func pipe(t testing.TB, p *servers.Process, database, statements string) {
 	t.Helper()
+	if out, err := piping(p, database, statements).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+func piping(p *servers.Process, database, statements string) *exec.Cmd {
 	host, port, _ := net.SplitHostPort(p.Addr)
 	cmd := exec.Command("mariadb", "--no-defaults", "--user=root", "--host="+host, "--port="+port, database)
 	cmd.Stdin = strings.NewReader(statements)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	return cmd
 }
 
 // foreignTable: a table of one of our names that isn't ours is left alone.
@@ -181,7 +204,7 @@ func login(t *testing.T, p *servers.Process) {
 	base := "mysql://odd:hunter2%40%23%21%2F%27%5C@" + p.Addr + "/flockd?prefix=odd"
 	acquire(t, open(t, base), request("a"))
 	for url, text := range map[string]string{
-		strings.Replace(base, "hunter2", "hunter3", 1):  "refuses the user or password",
+		strings.Replace(base, "hunter2", "hunter3", 1):  "refuses the user or password: Access denied for user 'odd'@",
 		strings.Replace(base, "/flockd?", "/nodb?", 1):  "the user lacks a right",
 		strings.Replace(base, "/flockd?", "/mysql?", 1): "the user lacks a right",
 		"mysql://root@" + p.Addr + "/nodb":              `has no database "nodb"`,

@@ -185,7 +185,7 @@ func TestServer(t *testing.T) {
 	t.Parallel()
 	p := servers.MariaDB(t)
 	for name, test := range map[string]func(*testing.T, *servers.Process){
-		"FirstUse": firstUse, "NoTables": noTables, "NoRights": noRights, "Schema": schemaForOthers,
+		"FirstUse": firstUse, "NoTables": noTables, "NoRights": noRights, "Schema": schemaForOthers, "SchemaForNobody": schemaForNobody,
 		"ForeignTable": foreignTable, "NewerSchema": newerSchema, "NewerRecords": newerRecords, "Unused": unused,
 		"Login": login, "Deadlock": deadlock, "LockTimeout": lockTimeout, "RenewalWaitsForNobody": renewalWaitsForNobody,
 		"ReadersWaitForNobody": readersWaitForNobody, "ManyAtOnce": manyAtOnce,

@@ -75,6 +75,11 @@ func (n names) made(beginning string) (names []string) {
 	return names
 }
 
+// onlyExisting keeps MariaDB from making the user of a GRANT, from every host and without a
+// password, where there is none of that name and host. MySQL 8 never does that, and has no
+// such mode.
+const onlyExisting = "SET SESSION sql_mode = IF(VERSION() LIKE '%MariaDB%' OR VERSION() LIKE '5.%', 'NO_AUTO_CREATE_USER', '')" + delimiter
+
 // Schema is what makes the tables and the procedures, and lets a user work with them: NAME,
 // who may come from any host, or NAME@HOST. It is for the command mysql or mariadb.
 func Schema(prefix, user string) (string, error) {
@@ -88,6 +93,7 @@ func Schema(prefix, user string) (string, error) {
 	}
 	var b strings.Builder
 	b.WriteString(n.text())
+	b.WriteString(onlyExisting)
 	for _, table := range n.tables() {
 		fmt.Fprintf(&b, "GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s%s", table, grantee, delimiter)
 	}
