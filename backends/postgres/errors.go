@@ -79,25 +79,31 @@ func (s *server) fault(cause error, format string, args ...any) error {
 	return stored.Trouble(cause, "%s: %s", s.name, fmt.Sprintf(format, args...))
 }
 
-const (
-	schemaHint = `"flockd schema postgres | psql DATABASE", by an administrator, makes what it needs; --grant-to names flockd's user`
-	prefixHint = "?prefix= names another schema"
-)
+const prefixHint = "?prefix= names another schema"
+
+// schemaHint names the prefix, for without it the administrator would make another schema.
+func (s *server) schemaHint() string {
+	prefix := ""
+	if s.prefix != backends.DefaultPrefix {
+		prefix = " --prefix " + s.prefix
+	}
+	return `"flockd schema postgres` + prefix + ` | psql DATABASE", by an administrator, makes what it needs; --grant-to names flockd's user`
+}
 
 // classifyAnswer judges an error that the server sent.
 func (s *server) classifyAnswer(said *pgconn.PgError) error {
 	text := backends.Quote(said.Message, s.password)
-	switch said.Code {
+	switch codeOf(said) {
 	case "28P01":
-		return backends.Refuse("", "%s refuses the user or password", s.name)
+		return backends.Refuse("", "%s refuses the user or password: %s", s.name, text)
 	case "28000":
 		return backends.Refuse("pg_hba.conf there says who may connect, and how", "%s refuses us: %s", s.name, text)
 	case "3D000":
 		return backends.Refuse("the URL's path names the database", "%s: %s", s.name, text)
 	case "42501":
-		return backends.Refuse(schemaHint, "%s: the user lacks a right: %s", s.name, text)
+		return backends.Refuse(s.schemaHint(), "%s: the user lacks a right: %s", s.name, text)
 	case "42883", "3F000", "42P01", "42704":
-		return backends.Refuse(schemaHint, "%s: the schema %s is incomplete: %s", s.name, s.prefix, text)
+		return backends.Refuse(s.schemaHint(), "%s: the schema %s is incomplete: %s", s.name, s.prefix, text)
 	case "25006", "0A000":
 		return s.standby()
 	case notOurs, "42P07", "42703":
@@ -107,6 +113,20 @@ func (s *server) classifyAnswer(said *pgconn.PgError) error {
 			"%s: the schema %s was made by a newer flockd (version %s, this one knows 1)", s.name, s.prefix, said.Detail)
 	}
 	return s.classifyTrouble(said, text)
+}
+
+// codeOf tells the refusals of pgbouncer by their words, for 1.18 has one code for all of them,
+// for what the server has told it as well.
+func codeOf(said *pgconn.PgError) string {
+	begins := func(text string) bool { return strings.HasPrefix(said.Message, text) }
+	switch {
+	case said.Code != "08P01":
+	case begins("no such database"), begins("database ") && strings.HasSuffix(said.Message, " does not exist"):
+		return "3D000"
+	case begins("no such user"), begins("password authentication failed"), begins("SASL authentication failed"):
+		return "28P01"
+	}
+	return said.Code
 }
 
 // classifyTrouble puts in words what may pass.
@@ -140,7 +160,7 @@ func (s *server) standby() error {
 func (s *server) unmade(err error) error {
 	var said *pgconn.PgError
 	if errors.As(err, &said) && said.Code == "42501" {
-		return backends.Refuse(schemaHint, "%s has no schema %s, and the user may not make it: %s",
+		return backends.Refuse(s.schemaHint(), "%s has no schema %s, and the user may not make it: %s",
 			s.name, s.prefix, backends.Quote(said.Message, s.password))
 	}
 	return s.classify(err)
@@ -158,6 +178,8 @@ func (s *server) unreachable(host *pgconn.Config, err error) error {
 	switch {
 	case errors.As(err, &refused):
 		return accessError{refused}
+	case errors.As(err, &said) && said.Code == "42501":
+		return accessError{backends.Refuse("GRANT CONNECT ON DATABASE lets it in", "%s: the user lacks a right: %s", s.name, backends.Quote(said.Message, s.password))}
 	case errors.As(err, &said):
 		err = s.classifyAnswer(said)
 		if errors.Is(err, backends.ErrRefused) && !errors.Is(err, errStandby) {

@@ -51,7 +51,9 @@ func noTables(t *testing.T, p *servers.Process) {
 	_, its := user(t, database(t, p, ""))
 	_, err := open(t, its).Acquire(t.Context(), request("a"))
 	wantRefused(t, err, "has no schema flockd, and the user may not make it")
-	wantHint(t, err, "flockd schema postgres")
+	wantHint(t, err, "flockd schema postgres | psql")
+	_, err = open(t, its+"?prefix=team").Acquire(t.Context(), request("a"))
+	wantHint(t, err, "flockd schema postgres --prefix team | psql")
 }
 
 // noRights: nor may it use what others have made, without being let.
@@ -202,8 +204,10 @@ func login(t *testing.T, p *servers.Process) {
 	sql(t, p, servers.PostgresDatabase, "REVOKE CONNECT ON DATABASE "+closed+" FROM PUBLIC")
 	base := "postgres://odd:hunter2%40%23!%2F'%5C@" + p.Addr + "/flockd?prefix=odd"
 	backendtest.Everything(t, open(t, base))
+	_, err := open(t, strings.Replace(base, "/flockd?", "/"+closed+"?", 1)).Acquire(t.Context(), request("a"))
+	wantHint(t, err, "GRANT CONNECT")
 	for url, text := range map[string]string{
-		strings.Replace(base, "hunter2", "hunter3", 1):       "refuses the user or password",
+		strings.Replace(base, "hunter2", "hunter3", 1):       `refuses the user or password: password authentication failed for user "odd"`,
 		strings.Replace(base, ":hunter2", "x:hunter", 1):     "refuses the user or password",
 		strings.Replace(base, "/flockd?", "/nodb?", 1):       `database "nodb" does not exist`,
 		strings.Replace(base, "/flockd?", "/"+closed+"?", 1): "the user lacks a right: permission denied for database",

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	neturl "net/url"
 	"testing"
 
 	"flockd/backends"
@@ -117,5 +118,21 @@ func TestPgBouncer(t *testing.T) {
 			t.Error(err)
 		}
 		release(t, waiter, acquire(t, waiter, req))
+		refusedByPooler(t, url)
 	}
+}
+
+// refusedByPooler: waiting is of no use to whom the pooler doesn't let in.
+func refusedByPooler(t *testing.T, url string) {
+	t.Helper()
+	u, err := neturl.Parse(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/nodb"
+	_, err = open(t, u.String()).Acquire(t.Context(), request("a"))
+	wantRefused(t, err, "nodb")
+	u.Path, u.User = "/flockd", neturl.UserPassword(u.User.Username(), "wrong")
+	_, err = open(t, u.String()).Acquire(t.Context(), request("a"))
+	wantRefused(t, err, "refuses the user or password")
 }
