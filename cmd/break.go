@@ -162,19 +162,13 @@ func (q *breakQuery) asked(key string, c backends.Claim, again bool, err error) 
 	return slog.LevelInfo, "asked " + who + " to stop; it is told " + q.told(c)
 }
 
-// told says when a claim hears of a notice: with its next question, unless the store
-// can wake it.
+// told says when a claim hears of a notice: with its next question, unless the store can
+// tell it sooner, be it that flockd looks every few seconds.
 func (q *breakQuery) told(c backends.Claim) string {
-	if c.State == backends.Waiting {
-		if _, ok := backends.As[backends.Waiter](q.store); !ok {
-			return "within 5 s"
-		}
-		return "at once"
-	}
-	if _, ok := backends.As[backends.Watcher](q.store); !ok {
+	if _, ok := backends.As[backends.Watcher](q.store); !ok && c.State != backends.Waiting {
 		return "within 30 s"
 	}
-	return "at once"
+	return "within 5 s"
 }
 
 // await waits until the claims are gone, for --wait.

@@ -15,7 +15,7 @@ func TestBreakAsks(t *testing.T) {
 	store := mem.New()
 	lease := take(t, store, nil)
 	o := queryStore(t, store, "break", "k", "--reason", "hangs", "--yes")
-	wantAnswer(t, o, 0, "asked root@web2 (pid 4711, report.sh) to stop; it is told at once")
+	wantAnswer(t, o, 0, "asked root@web2 (pid 4711, report.sh) to stop; it is told within 5 s")
 	renewal, err := store.Renew(t.Context(), lease)
 	if n := renewal.Notice; err != nil || n.Kind != backends.Break || n.Reason != "hangs" || n.By.Command != "flockd" || n.By.User == "" || n.Force {
 		t.Errorf("%+v, %v", renewal, err)
@@ -24,7 +24,7 @@ func TestBreakAsks(t *testing.T) {
 		t.Errorf("-q: %+v", o)
 	}
 	o = queryStore(t, store, "break", "k", "--reason", "hangs", "--yes", "-q", "--wait", "50ms")
-	if want := "flockd: root@web2 (pid 4711, report.sh) has not gone within 50ms; it is still asked to stop, which it is told at once\n" +
+	if want := "flockd: root@web2 (pid 4711, report.sh) has not gone within 50ms; it is still asked to stop, which it is told within 5 s\n" +
 		"flockd: hint: --force frees the key without waiting for its holder, and two may run\n"; o.code != 75 || o.stderr != want {
 		t.Errorf("--wait: %+v", o)
 	}
@@ -76,7 +76,7 @@ func TestBreakOfSeveral(t *testing.T) {
 			t.Errorf("%+v, %v", renewal, err)
 		}
 	}
-	wantAnswer(t, queryStore(t, store, "break", "k", "--reason", "r", "--yes", "--id", id), 0, "asked bob@web1 (pid 12, deploy.sh) to leave the line of k; it is told at once")
+	wantAnswer(t, queryStore(t, store, "break", "k", "--reason", "r", "--yes", "--id", id), 0, "asked bob@web1 (pid 12, deploy.sh) to leave the line of k; it is told within 5 s")
 	wantAnswer(t, queryStore(t, store, "break", "k", "--reason", "r", "--yes", "--id", id, "--force"), 0, "took bob@web1 (pid 12, deploy.sh) out of the line of k")
 	if o := queryStore(t, store, "break", "k", "--reason", "r2", "--yes", "--all"); o.code != 0 || strings.Count(o.stderr, "asked root@web2") != 2 {
 		t.Errorf("--all: %+v", o)
