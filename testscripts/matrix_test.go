@@ -198,9 +198,22 @@ func frozenEarly(c *cell) {
 		until(c, "the end of the lease", func() bool { return monotonic() > end })
 		c.dead(end, 0)
 		c.signal(c.flockd(), unix.SIGCONT)
-		c.ends(79, 69) // it came too late to start the command
+		until(c, "an end, or another hold", func() bool { return c.job.over() || c.holdsBeyond(end) })
+		if c.job.over() {
+			c.ends(79, 69) // it came too late to start the command
+		} else { // it hadn't read the answer yet, and has asked once more
+			c.kill(c.flockd())
+			c.dead(monotonic(), atOnce)
+			c.ends(137)
+		}
 		c.nothingLeft()
 	}
+}
+
+// holdsBeyond reports whether there is a hold that can be proven for longer than until end.
+func (c *cell) holdsBeyond(end int64) bool {
+	proven, held := c.hold(holdOf)
+	return held && proven > end
 }
 
 // cell is one place of the matrix.
