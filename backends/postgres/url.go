@@ -56,10 +56,11 @@ func read(u *backends.URL) (*settings, error) {
 }
 
 // checkPrefix refuses what is no plain identifier, and so would need quotes wherever the
-// administrator names it, and what PostgreSQL keeps for itself.
+// administrator names it, what PostgreSQL keeps for itself, and the schema to which all may add
+// functions before release 15.
 func checkPrefix(prefix string) error {
-	if !stored.Plain(prefix) || strings.HasPrefix(prefix, "pg_") {
-		return backends.BadURL("?prefix=%s: the name of a schema here has a-z, 0-9 and _, 21 at most, and begins with none of 0-9 nor with pg_", prefix)
+	if !stored.Plain(prefix) || strings.HasPrefix(prefix, "pg_") || prefix == "public" {
+		return backends.BadURL("?prefix=%s: the name of a schema here has a-z, 0-9 and _, 21 at most, begins with none of 0-9 nor with pg_, and isn't public", prefix)
 	}
 	return nil
 }

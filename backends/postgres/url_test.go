@@ -94,6 +94,7 @@ func TestBadURL(t *testing.T) {
 		"postgres://u:hunter2@h/d?target_session_attrs=standby":             "needs a server that takes writes",
 		"postgres://u:hunter2@h/d?prefix=A":                                 "?prefix=A: the name of a schema",
 		"postgres://u:hunter2@h/d?prefix=pg_locks":                          "the name of a schema",
+		"postgres://u:hunter2@h/d?prefix=public":                            "the name of a schema",
 		"postgres://u:hunter2@h/d?timeout=0":                                "is not a duration",
 		"postgres://u:hunter2@h/d?password-file=x":                          "a password and a ?password-file=",
 		"postgres://u:hunter2@h/d?connect_timeout=hunter2x":                 "connect_timeout",
