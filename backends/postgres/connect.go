@@ -2,8 +2,8 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
-	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -47,18 +47,18 @@ func (s *server) dial(ctx context.Context, host *pgconn.Config, left int) (*link
 	}
 	l := &link{}
 	config := *host
-	dial := config.DialFunc
-	config.DialFunc = func(ctx context.Context, network, address string) (conn net.Conn, err error) {
-		conn, err = dial(ctx, network, address)
-		l.raw = conn
-		return conn, err
-	}
 	config.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) { l.rang = true }
 	config.OnNotice = func(_ *pgconn.PgConn, said *pgconn.Notice) { l.alone = l.alone || said.Routine == forsaken }
 	config.ValidateConnect = s.fit
 	conn, err := pgconn.ConnectConfig(ctx, &config)
-	l.PgConn = conn
-	return l, err
+	if err != nil {
+		return nil, err
+	}
+	l.PgConn, l.raw = conn, conn.Conn()
+	if encrypted, ok := l.raw.(*tls.Conn); ok {
+		l.raw = encrypted.NetConn()
+	}
+	return l, nil
 }
 
 // unresolved leaves a name to the dialer, which tries the addresses that it has beside each
