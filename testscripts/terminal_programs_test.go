@@ -113,7 +113,7 @@ StrictModes no
 UsePAM no
 PidFile none
 PrintMotd no
-SetEnv PATH=%s FLOCKD_BACKEND=%s FLOCKD_CONFIG=/dev/null
+SetEnv PATH=%s FLOCKD_BACKEND=%s FLOCKD_CONFIG=/dev/null D=DIR
 `
 
 const clientConfig = `
@@ -150,9 +150,10 @@ func (h host) config(name, text string) {
 	h.script(name, strings.ReplaceAll(text, "DIR", h.dir))
 }
 
-// ssh is the line for a command at the host.
+// ssh is the line for a command at the host. It is shorter than the terminal is wide, however
+// long the folder's name: of a longer one a shell may show the prompt once more.
 func (h host) ssh(option, command string) string {
-	return fmt.Sprintf("ssh -F ssh_config %s far %q", option, "cd "+h.dir+"; "+command)
+	return fmt.Sprintf(`ssh -F ssh_config %s far "cd \$D; %s"`, option, command)
 }
 
 // serve starts a server for each connection, as inetd does.

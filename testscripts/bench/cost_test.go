@@ -36,7 +36,7 @@ func TestCostDoesntGrowWithTheLine(t *testing.T) {
 				}
 				steady(t, op+": requests", 1.2, 0, costs[op], func(c cost) float64 { return c.requests })
 				steady(t, op+": bytes", s.steady, 0, costs[op], func(c cost) float64 { return c.bytes })
-				steady(t, op+": bytes back", s.steady, lateEvent, costs[op], func(c cost) float64 { return c.answer })
+				steady(t, op+": bytes back", s.steady, lateEvents, costs[op], func(c cost) float64 { return c.answer })
 			}
 		})
 	}
@@ -47,9 +47,9 @@ var (
 	operations = []string{"acquire", "release", "renew", "skip", "ask again", "hand-over exclusive", "hand-over shared", "hand-over slots"}
 )
 
-// lateEvent is an event of etcd's that comes if the watch isn't over yet, whatever the line:
+// lateEvents are some five of etcd's that come if a watch isn't over yet, whatever the line:
 // names and records of 500 would be a hundred times that.
-const lateEvent = 200
+const lateEvents = 1000
 
 // steady wants an operation to cost no more with a long line than so many times what it
 // does with a short one, and so much.
