@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"net"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -72,6 +73,9 @@ func TestAlive(t *testing.T) {
 		if tt.ends {
 			theirs.Close()
 		}
+		if tt.sent != "" {
+			awaitByte(t, ours)
+		}
 		for end := time.Now().Add(patience); alive(ours) != tt.want; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%+v: alive is %v", tt, !tt.want)
@@ -82,5 +86,21 @@ func TestAlive(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// awaitByte returns once there is something to read, and leaves it there.
+func awaitByte(t *testing.T, conn net.Conn) {
+	t.Helper()
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = raw.Read(func(fd uintptr) bool {
+		n, _, _ := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		return n > 0
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

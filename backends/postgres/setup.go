@@ -51,7 +51,8 @@ GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA "%[1]s" TO %[2]s;
 `, prefix, user)
 }
 
-// unless ends the transaction if the schema has been made meanwhile: its last function is there.
+// unless ends the transaction if the schema has been made meanwhile: all of it is made at once,
+// so that one of its functions stands for the others.
 const unless = `SELECT pg_advisory_xact_lock(7453010341209); DO $$ BEGIN
 	IF to_regprocedure('"%s".sweep_1(integer)') IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = '%s', MESSAGE = 'flockd: it is made';

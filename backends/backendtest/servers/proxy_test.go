@@ -331,8 +331,10 @@ func TestProxyCountsTrips(t *testing.T) {
 	x.Stall(servers.Requests) // or the server would answer the first part
 	for part := range int64(2) {
 		c.send("two")
-		for x.Passed(servers.Requests) < 9+3*(part+1) {
-			time.Sleep(time.Millisecond)
+		for end := time.Now().Add(enough); x.Passed(servers.Requests) < 9+3*(part+1); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("part %d hasn't come within %v", part, enough)
+			}
 		}
 	}
 	if n := x.Trips(); n != 4 {
