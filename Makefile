@@ -10,10 +10,11 @@ TAGS    := osusergo,netgo,sqlite_omit_load_extension,grpcnotrace
 LDFLAGS := -s -w -X flockd/cmd.version=$(VERSION) -linkmode=external -extldflags=-static
 FLOCKD  := flockd
 PREFIX  := /usr/local
+TESTED  := ./...
 
 export CGO_ENABLED := 1
 
-.PHONY: build demo test torture docs check bench install clean
+.PHONY: build demo demo-zombie test torture torture-elect failover docs check bench install clean
 
 build: ## the program, as FLOCKD
 	@sh testscripts/need.sh cc
@@ -22,14 +23,26 @@ build: ## the program, as FLOCKD
 demo: build ## three contenders for one key
 	@sh testscripts/demo.sh ./flockd
 
+demo-zombie: build ## a holder that is frozen past its lease, and writes
+	@sh testscripts/need.sh sqlite3
+	@sh testscripts/demo-zombie.sh ./flockd
+
 test: ## all tests; as root, since they mount small file systems and become other users
-	@sh testscripts/need.sh cc unshare nsenter setpriv mount su sudo ionice chrt xargs ps strace \
-		bash dash zsh less vi ssh sshd cron atd systemctl dbus-daemon redis-server redis-cli etcd etcdctl postgres psql pgbouncer mariadbd mariadb
-	go test -p 1 -timeout 15m $(TESTFLAGS) ./... # one package at a time: their servers and storms need the machine
+	@sh testscripts/need.sh cc ip unshare nsenter setpriv mount su sudo ionice chrt xargs ps strace \
+		bash dash zsh less vi ssh sshd cron atd systemctl dbus-daemon sqlite3 curl python3 redis-server redis-cli etcd etcdctl postgres psql pgbouncer mariadbd mariadb
+	go test -p 1 -timeout 15m $(TESTFLAGS) $(TESTED) # one package at a time: their servers and storms need the machine
 
 torture: ## the storms of testscripts/torture for 10 minutes a store, all at once
 	@sh testscripts/need.sh cc redis-server etcd etcdctl postgres psql pgbouncer mariadbd mariadb
 	FLOCKD_TORTURE=$${FLOCKD_TORTURE:-10m} go test -timeout 60m -count=1 -v $(TESTFLAGS) ./testscripts/torture
+
+torture-elect: ## 1000 changes of leader, or FLOCKD_ELECTIONS, by every means, over all stores at once
+	@sh testscripts/need.sh cc redis-server etcd postgres mariadbd
+	FLOCKD_ELECTIONS=$${FLOCKD_ELECTIONS:-1000} go test -timeout 120m -count=1 -v -run 'TestElections$$' $(TESTFLAGS) ./testscripts/torture
+
+failover: ## each fault of testscripts/failover 10 times on each store, and a table of how long nobody led
+	@sh testscripts/need.sh cc ip redis-server redis-cli postgres mariadbd mariadb
+	FLOCKD_FAILOVER=$${FLOCKD_FAILOVER:-10} go test -timeout 60m -count=1 -v $(TESTFLAGS) ./testscripts/failover
 
 docs: ## man/ and completions/ from the commands
 	go test ./cmd -run TestGenerated -update
@@ -38,7 +51,7 @@ check: ## what else CI looks at
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 	go vet ./...
 	CGO_ENABLED=0 go vet ./...
-	go vet -tags no_sqlite ./...
+	go vet -tags '$(TAGS),no_sqlite' ./...
 	GOOS=darwin CGO_ENABLED=0 go vet ./...
 	GOOS=freebsd CGO_ENABLED=0 go vet ./...
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...

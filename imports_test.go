@@ -54,16 +54,24 @@ const (
 	treeOf   = "flockd/runner/tree"
 	ttyOf    = "flockd/runner/tty"
 	signalOf = "flockd/runner/signals"
+	proofOf  = "flockd/runner/proof"
 	cmdOf    = "flockd/cmd"
 	certs    = "flockd/backends/certs"  // for drivers
 	stored   = "flockd/backends/stored" // likewise
+	hostOf   = "flockd/backends/host"   // likewise, and for fence
+	fenceOf  = "flockd/fence"
+	election = "flockd/election"
+	drillOf  = "flockd/drill"
 )
+
+// parts are the runner's.
+var parts = []string{guardOf, treeOf, ttyOf, signalOf, proofOf}
 
 // helpers are for tests: no driver, and in no program that is shipped.
 var helpers = []string{"flockd/backends/mem", "flockd/backends/backendtest", "flockd/backends/backendtest/servers"}
 
 // shared are for drivers, and know none.
-var shared = []string{certs, stored}
+var shared = []string{certs, stored, hostOf}
 
 func isDriver(path string) bool {
 	return strings.HasPrefix(path, contract+"/") && path != allOf && !slices.Contains(shared, path) && !slices.Contains(helpers, path)
@@ -88,15 +96,26 @@ var rules = []struct {
 		return ours(dep) && dep.ImportPath != contract && !slices.Contains(shared, dep.ImportPath) && !isDriver(dep.ImportPath)
 	}, false},
 	{"runner knows its own parts, and no driver", is(runner), func(dep pkg) bool {
-		return ours(dep) && !slices.Contains([]string{contract, guardOf, treeOf, ttyOf, signalOf}, dep.ImportPath)
+		return ours(dep) && dep.ImportPath != contract && !slices.Contains(parts, dep.ImportPath)
+	}, false},
+	{"drill knows elections, runs and fenced files, and no driver", is(drillOf), func(dep pkg) bool {
+		known := slices.Contains([]string{contract, election, runner, fenceOf, hostOf}, dep.ImportPath)
+		return ours(dep) && !known && !slices.Contains(parts, dep.ImportPath)
+	}, false},
+	{"election knows the runner, and no driver", is(election), func(dep pkg) bool {
+		return ours(dep) && dep.ImportPath != contract && dep.ImportPath != runner && !slices.Contains(parts, dep.ImportPath)
 	}, false},
 	{"the guard, which is to be early, knows its tree and terminal alone", is(guardOf), func(dep pkg) bool {
 		return ours(dep) && dep.ImportPath != treeOf && dep.ImportPath != ttyOf
 	}, false},
 	{"signals, which is to be early, knows nothing of ours", is(signalOf), ours, false},
+	{"proof knows nothing of ours", is(proofOf), ours, false},
 	{"tty knows processes alone", is(ttyOf), func(dep pkg) bool { return ours(dep) && dep.ImportPath != treeOf }, false},
 	{"tree knows nothing of ours", is(treeOf), ours, false},
-	{"runner knows no flags", is(runner), func(dep pkg) bool { return strings.HasPrefix(dep.ImportPath, "github.com/spf13/") }, false},
+	{"runner and election know no flags", func(path string) bool { return path == runner || path == election }, func(dep pkg) bool { return strings.HasPrefix(dep.ImportPath, "github.com/spf13/") }, false},
+	{"fence knows no store", is(fenceOf), func(dep pkg) bool {
+		return ours(dep) && dep.ImportPath != contract && dep.ImportPath != hostOf
+	}, false},
 	{"cmd names no driver", is(cmdOf), func(dep pkg) bool { return isDriver(dep.ImportPath) }, true},
 	{"main imports cmd alone", is("flockd"), func(dep pkg) bool { return ours(dep) && dep.ImportPath != cmdOf }, true},
 	{"no test helper is shipped", is("flockd"), func(dep pkg) bool { return slices.Contains(helpers, dep.ImportPath) || dep.ImportPath == "testing" }, false},
@@ -107,10 +126,11 @@ func is(want string) func(string) bool { return func(path string) bool { return 
 func ours(p pkg) bool { return p.Module != nil && p.Module.Main }
 
 // TestImports holds the packages to their one direction:
-// main → cmd → runner → backends ← drivers ← backends/all ← cmd, and beside
-// that runner → guard → tty → tree.
+// main → cmd → election → runner → backends ← drivers ← backends/all ← cmd, and beside
+// that cmd → runner, runner → guard → tty → tree, and cmd → drill → election and fence, and cmd → fence,
+// and cmd and runner → proof.
 func TestImports(t *testing.T) {
-	pkgs := list(t, ".", "./backends/...")
+	pkgs := list(t, ".", "./election", "./backends/...")
 	for _, rule := range rules {
 		applied := false
 		for path, p := range pkgs {
@@ -134,9 +154,16 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestRunnerLeavesTheProcessAlone: the runner ends by returning, and prints nothing.
+// TestRunnerLeavesTheProcessAlone: the runner ends by returning, and prints nothing. Nor does an
+// election.
 func TestRunnerLeavesTheProcessAlone(t *testing.T) {
-	p := list(t, "./runner")[runner]
+	pkgs := list(t, "./election")
+	for _, p := range []pkg{pkgs[runner], pkgs[election]} {
+		leavesTheProcessAlone(t, p)
+	}
+}
+
+func leavesTheProcessAlone(t *testing.T, p pkg) {
 	for _, file := range append(p.GoFiles, p.CgoFiles...) {
 		for _, use := range uses(t, filepath.Join(p.Dir, file)) {
 			switch use {

@@ -2,6 +2,7 @@ package backends
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"time"
 )
@@ -100,6 +101,20 @@ const (
 // Token is a fencing token: every grant of a key gets one larger than every
 // earlier grant of that key. It is above 0 and below 2^53, so that JSON keeps it.
 type Token int64
+
+// MaxToken is the largest token.
+const MaxToken Token = 1<<53 - 1
+
+// CheckToken says what is wrong with a token.
+func CheckToken(t Token) error {
+	switch {
+	case t <= 0:
+		return fmt.Errorf("the token is %d: tokens are above 0", t)
+	case t > MaxToken:
+		return fmt.Errorf("the token is %d: tokens are below 2^53", t)
+	}
+	return nil
+}
 
 // Owner tells people whose claim it is. Nothing is decided by it, and all of it
 // is foreign text to whoever reads it.

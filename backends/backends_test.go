@@ -84,3 +84,13 @@ func TestTrusted(t *testing.T) {
 		t.Errorf("trusted %v and %v", a, b)
 	}
 }
+
+func TestLookEvery(t *testing.T) {
+	for ttl, want := range map[time.Duration]time.Duration{
+		time.Second: 100 * time.Millisecond, 15 * time.Second: 500 * time.Millisecond, time.Hour: 5 * time.Second,
+	} {
+		if got := backends.LookEvery(ttl); got != want {
+			t.Errorf("LookEvery(%v) = %v, want %v", ttl, got, want)
+		}
+	}
+}

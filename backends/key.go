@@ -20,6 +20,10 @@ func CheckKey(key string) error { return checkName("key", key) }
 // CheckRun says what is wrong with the ID of a run: it is made like a key.
 func CheckRun(id string) error { return checkName("run's ID", id) }
 
+// CheckResource says what is wrong with the name of a resource of a [Register]: it is
+// made like a key.
+func CheckResource(name string) error { return checkName("resource", name) }
+
 func checkName(what, name string) error {
 	switch {
 	case name == "":

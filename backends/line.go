@@ -29,6 +29,10 @@ type Claim struct {
 	Renewed time.Time `json:"renewed,omitzero"`
 	Expires time.Time `json:"expires,omitzero"` // when the claim ends unless it is renewed or asked for again
 	Notice  Notice    `json:"notice,omitzero"`
+
+	// TTL is, with Holding, that of a renewal which leaves the lease as long as it is. It isn't only
+	// for display.
+	TTL time.Duration `json:"ttl,omitempty"`
 }
 
 // Fits reports whether a waiting claim c may hold beside the live claims in

@@ -23,8 +23,8 @@ type Cautioner interface {
 	Caveat() string
 }
 
-// Watcher is implemented by stores that can say at once what a holder would otherwise
-// hear only with its next renewal.
+// Watcher is implemented by stores that can say at once, or by looking, what a holder would
+// otherwise hear only with its next renewal.
 type Watcher interface {
 	// Watch returns nil when something may have been done to the hold that no
 	// renewal has told of yet: it was removed, or somebody left a notice. It
@@ -32,17 +32,47 @@ type Watcher interface {
 	Watch(ctx context.Context, lease Lease) error
 }
 
-// Register is implemented by stores that remember the highest token that each
-// resource has seen.
+// A hold is looked at thirty times in its lease, and every 5 s at least, by a store that can't
+// be told what is done to it. A leader with a lease of 15 s that is asked to step down hears
+// of it in half a second, which leaves its command the other half of the second that a change
+// may take. An operator who waits for the end of a job hardly minds 5 s, and a thousand
+// holds of the usual five minutes ask a server no more than 200 times a second. Of a lease of a
+// second a renewal tells in a third of one: to look more often than each tenth would be a load
+// that changes nothing.
+const (
+	lookShare = 30
+	lookMin   = 100 * time.Millisecond
+	lookMax   = 5 * time.Second
+)
+
+// LookEvery is how often a [Watcher] looks at a hold of that TTL where it can't be told.
+func LookEvery(ttl time.Duration) time.Duration { return min(max(ttl/lookShare, lookMin), lookMax) }
+
+// Register is implemented by stores that remember, for ever, the highest token that
+// each resource has seen. Each method is one atomic step, and can be asked again where
+// the outcome is unknown. What [CheckAdmit] objects to, and a newer record, is ErrRefused.
 type Register interface {
-	// Admit records token for the resource, in one atomic step. A *StaleError
-	// says that a larger one came before; an equal one is admitted.
+	// Admit records token for the resource. A *StaleError says that a larger one came
+	// before; an equal one is admitted.
 	Admit(ctx context.Context, resource string, token Token) error
-	// Highest is the largest token admitted. ErrNotFound: none was.
+	// Highest is the highest token. ErrNotFound: the resource has seen none.
 	Highest(ctx context.Context, resource string) (Token, error)
-	// Reset sets the resource's highest token. Only with down does it lower it;
-	// otherwise lowering is a *StaleError.
+	// Reset sets the highest token. Only with down does it lower it; otherwise
+	// lowering is a *StaleError.
 	Reset(ctx context.Context, resource string, to Token, down bool) error
+}
+
+// CheckAdmit refuses with [ErrRefused] what a [Register] can't record. Every Admit and
+// Reset begins with it.
+func CheckAdmit(resource string, token Token) error {
+	err := CheckResource(resource)
+	if err == nil {
+		err = CheckToken(token)
+	}
+	if err != nil {
+		return &RefusedError{Err: err}
+	}
+	return nil
 }
 
 // Ledger is implemented by stores that remember which runs have succeeded.

@@ -79,7 +79,11 @@ func (q *breakQuery) nobody(status backends.Status) error {
 func heldOf(status backends.Status, claims []backends.Claim) *backends.HeldError {
 	holders, _ := split(claims)
 	_, waiters := split(status.Line)
-	return &backends.HeldError{Key: status.Key, AsOf: status.AsOf, Holders: holders, Waiters: len(waiters)}
+	held := &backends.HeldError{Key: status.Key, AsOf: status.AsOf, Holders: holders, Waiters: len(waiters)}
+	if len(waiters) > 0 {
+		held.Next = &waiters[0]
+	}
+	return held
 }
 
 // confirm asks back, unless --yes is given.

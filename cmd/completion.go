@@ -51,10 +51,12 @@ var flagWords = map[string][]string{
 	"once-per":       {"hour", "day", "week", "month", "15m"},
 	"once-lead":      {"30s", "1m", "5m"},
 	"once-keep":      {"7d", "30d", "365d"},
+	"restart":        {"always", "on-failure", "never"},
+	"hook-limit":     {"5s", "10s", "1m"},
 }
 
 // freeFlags take what no one can guess.
-var freeFlags = []string{"key", "once", "tz", "slots", "max-waiters", "prefix", "grant-to", "note", "shell", "conflict-exit-code"}
+var freeFlags = []string{"key", "once", "tz", "slots", "max-waiters", "prefix", "grant-to", "note", "shell", "on-elected", "on-deposed", "conflict-exit-code", "token", "to", "size"}
 
 func exitWords() []string {
 	var words []string

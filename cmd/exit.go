@@ -11,6 +11,7 @@ import (
 const (
 	classUsage    runner.Class = "usage"     // wrong flags or configuration
 	classNotFound runner.Class = "not-found" // COMMAND was not found
+	classStale    runner.Class = "stale"     // a fencing token that is smaller than one that came before
 )
 
 // failure is an error with its class and, where one helps, a hint.
@@ -50,10 +51,12 @@ func exitCode(result runner.Result, chosen map[runner.Class]int) int {
 		return result.Exit.Code
 	case runner.Skipped:
 		return 75
-	case runner.Done:
+	case runner.Done, classResigned:
 		return 0
 	case runner.Lost:
 		return 79
+	case classStale:
+		return 80
 	case runner.Unavailable:
 		return 69
 	case runner.MaxRuntime:

@@ -86,8 +86,11 @@ func flagError(cmd *cobra.Command, err error) error {
 
 func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError, see string) error {
 	name := err.GetSpecifiedName()
-	if name == "timeout" {
+	if name == "timeout" && cmd.Flags().Lookup("max-runtime") != nil {
 		return usage("--wait limits the time in line, --max-runtime the command's", "there is no --timeout: --wait or --max-runtime?")
+	}
+	if (name == "key" || name == "k") && (strings.Contains(cmd.Use, "KEY") || strings.Contains(cmd.Use, "PREFIX")) {
+		return usage(cmd.UseLine(), "there is no --key: what it names is an argument here")
 	}
 	if !cmd.HasParent() { // the flags of a run come after it
 		see = "flockd run --key KEY [flags] -- COMMAND [ARG...]"
@@ -110,6 +113,8 @@ func invalidFlag(set *pflag.FlagSet, err *pflag.InvalidValueError) error {
 		return looksLikeFlag(flag, value, "")
 	case flag.Name == "backend":
 		return badBackend("--backend", cause)
+	case flag.Name == "restart" && value == "no":
+		return usage("--restart never", "%s %s: %w", flagName(flag), value, cause)
 	case flag.Name == "key":
 		return usage("", "%s: %w", flagName(flag), cause)
 	}

@@ -121,12 +121,13 @@ const (
 	groupOnce    = "Once"
 	groupWaiting = "Waiting"
 	groupCommand = "The command"
+	groupHooks   = "Hooks"
 	groupOutcome = "Outcome"
 	groupOutput  = "Output"
 	groupOther   = "Other"
 )
 
-var flagGroups = []string{groupLock, groupOnce, groupWaiting, groupCommand, groupOutcome, groupOutput, groupOther}
+var flagGroups = []string{groupLock, groupOnce, groupWaiting, groupCommand, groupHooks, groupOutcome, groupOutput, groupOther}
 
 // Annotations of flags.
 const (
@@ -139,7 +140,7 @@ const (
 func (s *settings) register(set *pflag.FlagSet) {
 	s.registerLine(set)
 	s.registerCommand(set)
-	s.registerOutput(set)
+	s.registerOutput(set, "say nothing on a skip, of a run that is done, nor when no store is named")
 	addFlockAliases(set)
 }
 
@@ -188,9 +189,9 @@ func (s *settings) registerCommand(set *pflag.FlagSet) {
 	addFlag(set, groupOutcome, "result-file", "", s.resultFile, "write the outcome to FILE as JSON; +FILE appends a line")
 }
 
-// registerOutput adds the others.
-func (s *settings) registerOutput(set *pflag.FlagSet) {
-	addSwitch(set, groupOutput, "quiet", "q", s.quiet, "say nothing on a skip, of a run that is done, nor when no store is named")
+// registerOutput adds the others; quiet is what -q does.
+func (s *settings) registerOutput(set *pflag.FlagSet, quiet string) {
+	addSwitch(set, groupOutput, "quiet", "q", s.quiet, quiet)
 	addSwitch(set, groupOutput, "verbose", "v", s.verbose, "say more")
 	addFlag(set, groupOutput, "log-format", "", s.logFormat, "how flockd's own lines look")
 	addFlag(set, groupOther, "config", "", s.config, "read this configuration alone").

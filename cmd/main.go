@@ -15,6 +15,7 @@ import (
 
 	"flockd/backends"
 	"flockd/backends/all"
+	"flockd/drill"
 	"flockd/runner"
 	"flockd/runner/signals"
 )
@@ -28,7 +29,9 @@ type app struct {
 	unwritten error // why the help couldn't be written, which cobra doesn't ask for
 	print     *printer
 	run       func(context.Context, *runOptions) error                       // what a run does, once its flags are understood
+	elect     func(context.Context, *electOptions) error                     // the same of a candidate
 	find      func(context.Context, *backends.URL) (backends.Backend, error) // opens a store that the other commands ask
+	open      func(context.Context, *backends.URL) (backends.Backend, error) // the same, and makes one where there is none
 }
 
 // Main runs the command that the arguments name, with files holding the man
@@ -40,10 +43,14 @@ func Main(streams Streams, files fs.FS) (code int) {
 		return giveBack(streams.Stdin)
 	case runner.StandInName:
 		return standIn()
+	case drill.ContenderName:
+		return contend(streams, asItIs)
+	case drill.CommandName:
+		return throwAway(streams)
 	}
 	a := &app{Streams: streams, files: files, lines: newLines(streams.Stderr)}
 	a.print = newPrinter(a.lines, false, false, false)
-	a.run, a.find = a.runLocked, all.Find
+	a.run, a.elect, a.find, a.open = a.runLocked, a.runCandidate, all.Find, all.Open
 	defer a.lines.flush()
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -111,7 +118,10 @@ func (a *app) newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { _, a.unwritten = fmt.Fprint(a.Stdout, helpText(cmd)) })
 	root.SetHelpCommand(a.newHelp(root))
-	root.AddCommand(a.newRun(), a.newStatus(), a.newList(), a.newBreak(), a.newOnce(), a.newConfig(), a.newSchema(), a.newVersion(), a.newCompletion(), a.newMan())
+	root.AddCommand(
+		a.newRun(), a.newElect(), a.newLeader(), a.newResign(), a.newDrill(), a.newStatus(), a.newList(), a.newBreak(), a.newCheck(), a.newOnce(),
+		a.newFence(), a.newConfig(), a.newSchema(), a.newVersion(), a.newCompletion(), a.newMan(),
+	)
 	return root
 }
 
@@ -122,7 +132,11 @@ func noCommand(parent *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usage(hint, "no command is given")
 	}
-	if near := parent.SuggestionsFor(args[0]); len(near) > 0 {
+	near := parent.SuggestionsFor(args[0])
+	if verb, isNoun := strings.CutSuffix(args[0], "ion"); isNoun && len(near) == 0 {
+		near = parent.SuggestionsFor(verb) // election
+	}
+	if len(near) > 0 {
 		hint = "did you mean " + path + " " + strings.Join(near, ", "+path+" ") + "?"
 	}
 	return usage(hint, "there is no command %s", shortened(args[0]))

@@ -12,11 +12,18 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"flockd/drill"
+	"flockd/runner"
 )
 
 // TestMain lets the test binary be flockd, for what needs a process of its own.
 func TestMain(m *testing.M) {
-	if os.Getenv("FLOCKD_TEST_AS_FLOCKD") != "" {
+	if wrap := wraps[os.Getenv("FLOCKD_TEST_WRAP")]; wrap != nil && os.Args[0] == drill.ContenderName {
+		os.Exit(contend(System(), wrap))
+	}
+	// A guard hands no variable on.
+	if os.Getenv("FLOCKD_TEST_AS_FLOCKD") != "" || os.Args[0] == runner.GiveBackName {
 		os.Exit(Main(System(), os.DirFS("..")))
 	}
 	if os.Getenv("FLOCKD_TEST_AS_PROBE") != "" {
@@ -47,7 +54,8 @@ type outcome struct {
 	code   int
 	stdout string
 	stderr string
-	run    *runOptions // what would have been run; nil: nothing
+	run    *runOptions   // what would have been run; nil: nothing
+	elect  *electOptions // what would have been a candidate; nil: nothing
 }
 
 // call runs flockd in this process up to the point where it would ask a store.
@@ -63,6 +71,10 @@ func call(t *testing.T, env []string, args ...string) outcome {
 	var o outcome
 	a.run = func(_ context.Context, run *runOptions) error {
 		o.run = run
+		return nil
+	}
+	a.elect = func(_ context.Context, elect *electOptions) error {
+		o.elect = elect
 		return nil
 	}
 	root := a.newRoot()
@@ -94,7 +106,7 @@ func content(t *testing.T, f *os.File) string {
 // wantUsage holds a call to exit code 64 and one line with all of wanted.
 func wantUsage(t *testing.T, o outcome, wanted ...string) {
 	t.Helper()
-	if o.code != 64 || o.run != nil {
+	if o.code != 64 || o.run != nil || o.elect != nil {
 		t.Errorf("exit code %d, want 64", o.code)
 	}
 	message, _, _ := strings.Cut(o.stderr, "\n")
@@ -126,6 +138,11 @@ func TestRootCommand(t *testing.T) {
 		{[]string{}, 64, "", "no command is given"},
 		{[]string{"rum"}, 64, "", "did you mean flockd run?"},
 		{[]string{"runn", "-k", "x", "--", "true"}, 64, "", "no command runn\nflockd: hint: did you mean flockd run?"},
+		{[]string{"elction", "-k", "x"}, 64, "", "did you mean flockd elect?"},
+		{[]string{"status", "--key", "x"}, 64, "", "there is no --key: what it names is an argument here\nflockd: hint: flockd status [KEY] [flags]"},
+		{[]string{"break", "-k", "x"}, 64, "", "hint: flockd break KEY "},
+		{[]string{"list", "--key=x"}, 64, "", "hint: flockd list [PREFIX] "},
+		{[]string{"run", "x", "--", "true"}, 64, "", "no key is given: --key KEY\nflockd: hint: --key x"},
 		{[]string{"once", "lits", "--json"}, 64, "", "no command lits\nflockd: hint: did you mean flockd once list?"},
 		{[]string{"--key", "x"}, 64, "", "no flag --key"},
 		{[]string{"completion", "bash"}, 0, "__complete", ""},
@@ -143,7 +160,9 @@ func TestRootCommand(t *testing.T) {
 		{[]string{"man", "flockd.conf"}, 0, "REFUSED", ""},
 		{[]string{"man", "flockd.conf.5"}, 0, "REFUSED", ""},
 		{[]string{"man", "../go"}, 64, "", "no page"},
-		{[]string{"man", "a", "b"}, 64, "", "one page"},
+		{[]string{"man", "once", "list"}, 0, `.TH "FLOCKD\\-ONCE\\-LIST"`, ""},
+		{[]string{"man", "flockd", "once", "list"}, 0, `.TH "FLOCKD\\-ONCE\\-LIST"`, ""},
+		{[]string{"man", "fence", "fiel"}, 64, "", `no page "fence fiel"`},
 	} {
 		o := call(t, nil, c.args...)
 		if o.code != c.code || !strings.Contains(o.stdout, c.stdout) || !strings.Contains(o.stderr, c.stderr) || (c.stderr == "") != (o.stderr == "") {

@@ -14,14 +14,9 @@ func (a *app) newMan() *cobra.Command {
 		Use:   "man [PAGE]",
 		Short: "Print a page of the manual",
 		Long: "Print a page of the manual, by default flockd(1), for man to show. A command's name\n" +
-			"is enough:\n\n" +
-			"  flockd man run | man -l -",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usage("", "expected one page")
-			}
-			return nil
-		},
+			"is enough, in one word or several:\n\n" +
+			"  flockd man fence admit | man -l -",
+		Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -31,14 +26,14 @@ func (a *app) newMan() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			page := "flockd"
 			if len(args) > 0 {
-				page = args[0]
+				page = strings.Join(args, "-")
 			}
 			for _, name := range []string{page, page + ".1", page + ".5", "flockd-" + page + ".1"} {
 				if _, err := fs.Stat(a.files, "man/"+name); err == nil && path.Ext(name) != "" {
 					return a.printFile("man/" + name)
 				}
 			}
-			return usage("the pages are "+strings.Join(a.pages(), ", "), "there is no page %s", shortened(page))
+			return usage("the pages are "+strings.Join(a.pages(), ", "), "there is no page %s", shortened(strings.Join(args, " ")))
 		},
 	}
 }

@@ -14,8 +14,6 @@ import (
 	"flockd/backends"
 )
 
-var errNoLedger = errors.New("no record of runs")
-
 func (a *app) newOnce() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "once",
@@ -72,17 +70,6 @@ type entryView struct {
 	Forgets *time.Time      `json:"forgets"` // null: never
 	Token   *backends.Token `json:"token"`
 	Owner   ownerView       `json:"owner"`
-}
-
-// ledgered is do for a store that has a ledger.
-func ledgered[T any](do func(context.Context, backends.Ledger) (T, error)) func(context.Context, backends.Backend) (T, error) {
-	return func(ctx context.Context, b backends.Backend) (T, error) {
-		if ledger, ok := backends.As[backends.Ledger](b); ok {
-			return do(ctx, ledger)
-		}
-		var none T
-		return none, errNoLedger
-	}
 }
 
 func (q *query) entries(ctx context.Context, key string) ([]backends.Entry, error) {

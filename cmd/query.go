@@ -3,30 +3,21 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"flockd/backends"
-	"flockd/runner"
-)
-
-const (
-	queryPatience = 5 * time.Second // as long as a run that doesn't wait
-	queryAtMost   = 2 * time.Second // one question
-	queryPauseMin = 50 * time.Millisecond
-	queryPauseMax = time.Second
 )
 
 // query is a command that looks at a store or tells it something. It stands in no
-// line, and doesn't make the store.
+// line.
 type query struct {
 	*app
+	opener   func(context.Context, *backends.URL) (backends.Backend, error) // find: it doesn't make the store
 	settings *settings
 	quiet    *value[bool] // not the setting, which is about runs
 	json     *value[bool]
@@ -37,7 +28,7 @@ type query struct {
 }
 
 func (a *app) newQuery() *query {
-	return &query{app: a, settings: newSettings(), quiet: newSwitch(), json: newSwitch()}
+	return &query{app: a, opener: a.find, settings: newSettings(), quiet: newSwitch(), json: newSwitch()}
 }
 
 // register adds the flags that all of them have.
@@ -50,16 +41,35 @@ func (q *query) register(set *pflag.FlagSet, quiet string) {
 		Annotations[byDefault] = []string{"$FLOCKD_CONFIG, else see flockd.conf(5)"}
 }
 
+// registerKey adds --key, and what completes it: call it before completeFlags.
+func (q *query) registerKey(cmd *cobra.Command, usage string) {
+	addFlag(cmd.Flags(), groupLock, "key", "k", q.settings.key, usage)
+	cmd.RegisterFlagCompletionFunc("key", q.completeKey)
+}
+
 func (q *query) registerJSON(set *pflag.FlagSet, usage string) {
 	addSwitch(set, groupOutput, "json", "", q.json, usage)
 }
 
 // prepare finds out which store is meant, and begins to open it. An empty key is none.
 func (q *query) prepare(cmd *cobra.Command, key string) error {
-	q.print = newPrinter(q.lines, q.settings.logFormat.of == "json", false, false)
-	if err := checkValues(cmd.Flags(), q.Args); err != nil {
+	if err := q.checkFlags(cmd); err != nil {
 		return err
 	}
+	if err := q.resolve(key); err != nil {
+		return err
+	}
+	q.begin()
+	return nil
+}
+
+func (q *query) checkFlags(cmd *cobra.Command) error {
+	q.print = newPrinter(q.lines, q.settings.logFormat.of == "json", false, false)
+	return checkValues(cmd.Flags(), q.Args)
+}
+
+// resolve finds out which store is meant.
+func (q *query) resolve(key string) error {
 	q.settings.key.of = key
 	if err := q.settings.resolve(q.Streams); err != nil {
 		return err
@@ -75,8 +85,12 @@ func (q *query) prepare(cmd *cobra.Command, key string) error {
 	q.print = newPrinter(q.lines, q.settings.logFormat.of == "json", q.quiet.of, false)
 	q.print.secrets = secretsOf(u)
 	q.url = u
-	q.store = newOpening(func() (backends.Backend, error) { return q.find(context.Background(), u) })
 	return nil
+}
+
+// begin begins to open the store.
+func (q *query) begin() {
+	q.store = newOpening(func() (backends.Backend, error) { return q.opener(context.Background(), q.url) })
 }
 
 // keyArgument is the KEY among the arguments.
@@ -85,6 +99,27 @@ func keyArgument(args []string) (string, error) {
 		return "", usage("", "%w", err)
 	}
 	return args[0], nil
+}
+
+// keyIsFlag refuses arguments: where a command is about a candidate, KEY is a flag as with flockd
+// run.
+func keyIsFlag(cmd *cobra.Command, args []string) error {
+	hint := "see " + cmd.CommandPath() + " --help"
+	if len(args) == 1 && !cmd.Flags().Changed("key") {
+		hint = "--key " + shortened(args[0])
+	}
+	if len(args) > 0 {
+		return usage(hint, "%s takes no argument, and here is %s", cmd.CommandPath(), shortened(args[0]))
+	}
+	return nil
+}
+
+// keyFlag is the value of --key.
+func (q *query) keyFlag(cmd *cobra.Command) (string, error) {
+	if !q.settings.key.given() {
+		return "", usage(cmd.CommandPath()+" --key KEY", "no key is given: --key KEY")
+	}
+	return q.settings.key.of, nil
 }
 
 // arguments refuses other than the named ones, of which the first least must be there.
@@ -101,114 +136,7 @@ func arguments(least int, names ...string) cobra.PositionalArgs {
 	}
 }
 
-// errUnused says that nobody has used the store yet: no run has made it.
-var errUnused = errors.New("the store has not been used")
-
-// ask asks the store, again while it gives no answer. Errors: errUnused,
-// backends.ErrNotFound of do, and failures of the user's or the store's.
-func ask[T any](ctx context.Context, q *query, do func(context.Context, backends.Backend) (T, error)) (T, error) {
-	limit := time.NewTimer(queryPatience)
-	defer limit.Stop()
-	for pause := queryPauseMin; ; pause = min(2*pause, queryPauseMax) {
-		answer, err := askOnce(ctx, q, do)
-		if err == nil || isFinal(err) {
-			return answer, q.explained(err)
-		}
-		select {
-		case <-limit.C:
-			return answer, q.explained(err)
-		case <-ctx.Done():
-			return answer, q.explained(err)
-		case <-time.After(pause):
-		}
-	}
-}
-
-// change is ask for what changes something. again says that an attempt before had no
-// answer: backends.ErrNotFound may be its doing.
-func change(ctx context.Context, q *query, do func(context.Context, backends.Backend) (struct{}, error)) (again bool, err error) {
-	var attempts atomic.Int32
-	_, err = ask(ctx, q, func(ctx context.Context, b backends.Backend) (struct{}, error) {
-		attempts.Add(1)
-		return do(ctx, b)
-	})
-	return attempts.Load() > 1, err
-}
-
-// askOnce doesn't wait for a store that hangs.
-func askOnce[T any](ctx context.Context, q *query, do func(context.Context, backends.Backend) (T, error)) (answer T, err error) {
-	ctx, cancel := context.WithTimeout(ctx, queryAtMost)
-	defer cancel()
-	b, err := q.opened(ctx)
-	if err != nil {
-		return answer, err
-	}
-	type result struct {
-		answer T
-		err    error
-	}
-	done := make(chan result, 1)
-	go func() {
-		answer, err := do(ctx, b)
-		done <- result{answer, err}
-	}()
-	select {
-	case r := <-done:
-		return r.answer, q.answered(r.err)
-	case <-ctx.Done():
-		return answer, fmt.Errorf("no answer within %v", queryAtMost)
-	}
-}
-
-func (q *query) opened(ctx context.Context) (backends.Backend, error) {
-	b, err := q.store.open(ctx)
-	q.unused = nil
-	errors.As(err, &q.unused)
-	if errors.Is(err, backends.ErrNotFound) {
-		return nil, errUnused
-	}
-	return b, err
-}
-
-// answered is the err of a request. Some stores see only then that nobody has used them.
-func (q *query) answered(err error) error {
-	if errors.As(err, &q.unused) {
-		return errUnused
-	}
-	return err
-}
-
-// isFinal reports whether it is of no use to ask again.
-func isFinal(err error) bool {
-	for _, final := range []error{errUnused, backends.ErrNotFound, backends.ErrRefused, errNoLedger} {
-		if errors.Is(err, final) {
-			return true
-		}
-	}
-	return false
-}
-
-// explained is err for the user.
-func (q *query) explained(err error) error {
-	var bad *backends.URLError
-	switch {
-	case err == nil, isNotThere(err):
-		return err
-	case errors.Is(err, errNoLedger):
-		return &failure{runner.Unavailable, fmt.Errorf("the store %s keeps no record of runs", q.url), ""}
-	case errors.As(err, &bad):
-		return badBackend(backendNamed(q.settings.backend.from), bad)
-	}
-	return &failure{runner.Unavailable, fmt.Errorf("the store %s is unavailable: %w", q.url, err), ""}
-}
-
-// isNotThere reports whether err says that there is no such thing, be it that no run has
-// made the store yet.
-func isNotThere(err error) bool {
-	return errors.Is(err, errUnused) || errors.Is(err, backends.ErrNotFound)
-}
-
-// The exit code of break and of once forget where there is nothing to do it to.
+// The exit code of break, resign and of once forget where there is nothing to do it to.
 const nothingThere exited = 1
 
 // nothing says that there is nothing to do it to.
@@ -292,4 +220,9 @@ func (q *query) place(more ...string) string {
 		return q.address()
 	}
 	return q.address() + " (" + strings.Join(more, "; ") + ")"
+}
+
+// neverUsed says so of a store that was to be one in use.
+func (q *query) neverUsed() string {
+	return "nobody has used the store " + q.place() + " yet"
 }

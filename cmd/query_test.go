@@ -23,12 +23,25 @@ func queryStore(t *testing.T, store backends.Backend, args ...string) outcome {
 
 func queryFound(t *testing.T, find func(context.Context, *backends.URL) (backends.Backend, error), args ...string) outcome {
 	t.Helper()
+	return queryMade(t, find, find, args...)
+}
+
+// queryMade has open open the store for the commands that would make it, and find for the others.
+func queryMade(t *testing.T, find, open func(context.Context, *backends.URL) (backends.Backend, error), args ...string) outcome {
+	t.Helper()
+	return queryWith(t, []string{"FLOCKD_CONFIG=/dev/null", "FLOCKD_BACKEND=redis://u:hunter2@h/0"}, find, open, args...)
+}
+
+// queryWith has an environment of its own.
+func queryWith(t *testing.T, env []string, find, open func(context.Context, *backends.URL) (backends.Backend, error), args ...string) outcome {
+	t.Helper()
 	out, err := tempFile(t), tempFile(t)
 	a := &app{
-		Streams: Streams{Args: args, Env: []string{"FLOCKD_CONFIG=/dev/null", "FLOCKD_BACKEND=redis://u:hunter2@h/0"}, Stdin: tempFile(t), Stdout: out, Stderr: err, UID: os.Geteuid()},
+		Streams: Streams{Args: args, Env: env, Stdin: tempFile(t), Stdout: out, Stderr: err, UID: os.Geteuid()},
 		files:   os.DirFS(".."),
 		lines:   newLines(err),
 		find:    find,
+		open:    open,
 	}
 	a.print = newPrinter(a.lines, false, false, false)
 	root := a.newRoot()
@@ -193,6 +206,9 @@ func wantUnused(t *testing.T, find func(context.Context, *backends.URL) (backend
 		{"list -q", "", "", 0},
 		{"list a --held", "", "no key that begins with a is held in sqlite:///a.db (no such file)\n", 0},
 		{"break k --reason r", "", "k is free", 1},
+		{"leader -k k", "k has no leader: nobody has used the store sqlite:///a.db (no such file) yet\n", "", 1},
+		{"leader -k k --json", `"leader": null`, "", 1},
+		{"resign -k k", "", "k has no leader: nobody has used the store sqlite:///a.db (no such file) yet\n", 1},
 		{"once list k", "", "no run of k is recorded in sqlite:///a.db (no such file)\n", 0},
 		{"once forget k r", "", `no run "r" of k is recorded in sqlite:///a.db (no such file); flockd once list shows those that are`, 1},
 	} {

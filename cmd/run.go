@@ -97,21 +97,9 @@ FLOCKD_BACKEND=$LOCK_URL flockd run -k terraform/prod -w 30m --note "$CI_JOB_URL
 
 // runLocked runs the command under the lock and reports how it came out.
 func (a *app) runLocked(ctx context.Context, o *runOptions) error {
-	var descriptors []int
-	if a.Process {
-		descriptors = inheritedDescriptors()
-		signals.OutlivePipes()
-	}
-	a.print = newPrinter(a.lines, o.json, o.quiet, o.verbose)
-	a.print.secrets = secretsOf(o.backend)
-	id := backends.NewID()
-	who := owner(a.Streams, o.argv[0], o.note)
-	r := &lockedRun{app: a, runOptions: o, id: id, who: who, descriptors: descriptors}
-	r.signals = a.takeSignals() // from here on there is something to lose, the result file first
-	file, err := openResultFile(o.resultFile, record{
-		Key: o.key, ID: id, Backend: o.backend.String(), Host: who.Host, User: who.User,
-		PID: who.PID, Command: who.Command, Note: who.Note, Mode: o.mode, Slots: o.slots, Asked: time.Now(),
-	})
+	r := a.begin(o)
+	r.id = backends.NewID()
+	file, err := openResultFile(o.resultFile, r.record(r.id))
 	if err != nil {
 		return err
 	}
@@ -120,6 +108,21 @@ func (a *app) runLocked(ctx context.Context, o *runOptions) error {
 	r.onEnd(res) // where it didn't get as far as the runner
 	r.report(res)
 	return &ended{res, o.exits}
+}
+
+// begin makes this process one that runs a command: its descriptors are the command's, and
+// from here on no signal ends it.
+func (a *app) begin(o *runOptions) *lockedRun {
+	r := &lockedRun{app: a, runOptions: o}
+	if a.Process {
+		r.descriptors = inheritedDescriptors()
+		signals.OutlivePipes()
+	}
+	a.print = newPrinter(a.lines, o.json, o.quiet, o.verbose)
+	a.print.secrets = secretsOf(o.backend)
+	r.who = owner(a.Streams, o.argv[0], o.note)
+	r.signals = a.takeSignals() // from here on there is something to lose, the result file first
+	return r
 }
 
 // lockedRun is one run.
@@ -135,24 +138,41 @@ type lockedRun struct {
 	waiting     *waiting // nil: it never was
 }
 
+// record is what is known of a run before it asks.
+func (r *lockedRun) record(id string) record {
+	return record{
+		Key: r.key, ID: id, Backend: r.backend.String(), Host: r.who.Host, User: r.who.User,
+		PID: r.who.PID, Command: r.who.Command, Note: r.who.Note, Mode: r.mode, Slots: r.slots, Asked: time.Now(),
+	}
+}
+
 func (r *lockedRun) do(ctx context.Context) runner.Result {
-	path, err := lookUp(r.argv[0], r.Streams)
+	store, path, err := r.open(slog.LevelInfo, "lock")
 	if err != nil {
 		return resultOf(err)
-	}
-	r.began = time.Now()
-	store, err := openStore(r.backend, r.signals)
-	if err != nil {
-		return resultOf(badBackend(backendNamed(r.from), err))
 	}
 	defer store.Close()
-	r.nameDefault(store)
-	if err := r.checkGrace(store.Traits()); err != nil {
-		return resultOf(err)
-	}
 	o := r.options(store, path)
 	o.Spent = time.Since(r.began)
 	return runner.Run(ctx, o)
+}
+
+// open finds the command, and then the store for what is named. Level is that of a word about the
+// default store.
+func (r *lockedRun) open(level slog.Level, what string) (store backends.Backend, path string, err error) {
+	if path, err = lookUp(r.argv[0], r.Streams); err != nil {
+		return nil, "", err
+	}
+	r.began = time.Now()
+	if store, err = openStore(r.backend, r.signals); err != nil {
+		return nil, "", badBackend(backendNamed(r.from), err)
+	}
+	r.nameDefault(level, what, store)
+	if err = r.checkGrace(store.Traits()); err != nil {
+		store.Close()
+		return nil, "", err
+	}
+	return store, path, nil
 }
 
 // takeSignals are the signals that come to this process; nil: it isn't all ours.
@@ -163,17 +183,23 @@ func (a *app) takeSignals() chan os.Signal {
 	return signals.Take()
 }
 
-// nameDefault says what a lock in the default store is worth.
-func (r *lockedRun) nameDefault(store backends.Backend) {
+// nameDefault says what a lock, or what it is for, is worth in the default store.
+func (r *lockedRun) nameDefault(level slog.Level, what string, store backends.Backend) {
 	if r.from != fromDefault {
 		return
 	}
+	r.say(level, defaultText(what, r.who.User, address(store, r.backend)))
+}
+
+// defaultText says what a lock or register is worth in the default store, which may be
+// open, at an address, by now.
+func defaultText(what, user, at string) string {
 	where := ""
-	if at := address(store, r.backend); at != defaultBackend { // it is open
+	if at != defaultBackend {
 		where = ", in " + at
 	}
-	r.say(slog.LevelInfo, "no store is named: this lock holds only for user "+r.who.User+
-		" on this host"+where+"; --backend URL or FLOCKD_BACKEND names another store")
+	return "no store is named: this " + what + " holds only for user " + user +
+		" on this host" + where + "; --backend URL or FLOCKD_BACKEND names another store"
 }
 
 // nameCaveat says why a lock in this very store is worth less than others of its kind.
@@ -214,6 +240,7 @@ func (r *lockedRun) options(store backends.Backend, path string) runner.Options 
 		OnUnkept: r.onUnkept,
 		OnLeft:   r.onLeft,
 		OnEnd:    r.onEnd,
+		Clean:    r.print.clean,
 		Legacy:   func(lease backends.Lease) []byte { return r.legacy(store, lease) },
 	}
 }

@@ -37,7 +37,7 @@ func (s *settings) resolve(streams Streams) error {
 
 // runOptions are what flags, variable and configuration say, and the command.
 func (s *settings) runOptions(streams Streams, args []string) (*runOptions, error) {
-	if err := s.checkFlags(args); err != nil {
+	if err := s.checkFlags(args, "flockd run --key nightly-report -- COMMAND [ARG...]"); err != nil {
 		return nil, err
 	}
 	if err := s.resolve(streams); err != nil {
@@ -46,6 +46,22 @@ func (s *settings) runOptions(streams Streams, args []string) (*runOptions, erro
 	if err := s.checkTogether(); err != nil {
 		return nil, err
 	}
+	o, err := s.commandOptions(streams, args)
+	if err != nil {
+		return nil, err
+	}
+	o.mode, o.slots, o.minHold, o.once, o.maxWaiters, o.supersede = s.mode(), s.slots.of, s.minHold.of, s.onceOf(), s.maxWaiters.of, s.supersede.of
+	o.wait, o.onLost, o.warnSignal = s.wait.of, s.onLost.of, s.warnSignal.of
+	o.maxRuntime, o.leftovers, o.onUnavailable = s.maxRuntime.of, s.leftovers.of, s.onUnavailable.of
+	o.exits, o.resultFile = s.exits.code, s.resultFile.of
+	if s.noWait.of {
+		o.wait = 0
+	}
+	return o, o.checkGrace(backends.Traits{})
+}
+
+// commandOptions are those of each command that runs another one under an exclusive hold.
+func (s *settings) commandOptions(streams Streams, args []string) (*runOptions, error) {
 	text := s.backend.of
 	if s.backend.from == fromDefault {
 		text = defaultBackend
@@ -55,18 +71,12 @@ func (s *settings) runOptions(streams Streams, args []string) (*runOptions, erro
 		return nil, badBackend("--backend", err)
 	}
 	o := &runOptions{
-		key: s.key.of, backend: backend, from: s.backend.from,
-		mode: s.mode(), slots: s.slots.of, minHold: s.minHold.of, once: s.onceOf(), maxWaiters: s.maxWaiters.of, supersede: s.supersede.of,
-		ttl: s.ttl.of, wait: s.wait.of, onLost: s.onLost.of, warnSignal: s.warnSignal.of,
-		grace: s.grace.of, maxRuntime: s.maxRuntime.of, leftovers: s.leftovers.of, onUnavailable: s.onUnavailable.of,
-		argv: args, chain: chain(streams), note: s.note.of, exits: s.exits.code, resultFile: s.resultFile.of,
+		key: s.key.of, backend: backend, from: s.backend.from, ttl: s.ttl.of, grace: s.grace.of,
+		mode: backends.Exclusive, argv: args, chain: chain(streams), note: s.note.of,
 		quiet: s.quiet.of, verbose: s.verbose.of && !s.quiet.given(), json: s.logFormat.of == "json",
 	}
 	if s.shell.given() {
 		o.argv = []string{"/bin/sh", "-c", s.shell.of}
-	}
-	if s.noWait.of {
-		o.wait = 0
 	}
 	if s.note.from == fromDefault {
 		o.note = ciRun(streams)
@@ -74,7 +84,7 @@ func (s *settings) runOptions(streams Streams, args []string) (*runOptions, erro
 	if s.backend.from == backendVariable {
 		o.inherited = text
 	}
-	return o, o.checkGrace(backends.Traits{})
+	return o, nil
 }
 
 // read completes the flags of a command line, in set, with the rest.
@@ -86,10 +96,11 @@ func (s *settings) read(set *pflag.FlagSet, streams Streams, args []string) (*ru
 }
 
 // checkFlags refuses what is missing and what makes no sense together on a
-// command line.
-func (s *settings) checkFlags(args []string) error {
-	const example = "flockd run --key nightly-report -- COMMAND [ARG...]"
+// command line, of which there is an example.
+func (s *settings) checkFlags(args []string, example string) error {
 	switch {
+	case !s.key.given() && len(args) > 2 && args[1] == "--":
+		return usage("--key "+shortened(args[0]), "no key is given: --key KEY")
 	case !s.key.given():
 		return usage(example, "no key is given: --key KEY")
 	case s.noWait.of && s.wait.given():

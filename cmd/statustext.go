@@ -124,14 +124,22 @@ func (s *sheet) note(o backends.Owner) {
 
 func (s *sheet) notice(n backends.Notice) {
 	if n != (backends.Notice{}) {
-		s.line("  asked", "to stop %s", noticeText(n))
+		s.line("  asked", "%s %s", toDo(n), noticeText(n))
 	}
+}
+
+// toDo is what a notice asks for.
+func toDo(n backends.Notice) string {
+	if n.Kind == backends.Resign {
+		return "to resign"
+	}
+	return "to stop"
 }
 
 // noticeText is "by alice@ops1 (pid 77, flockd): reason".
 func noticeText(n backends.Notice) string {
 	text := "by " + namedOwner(n.By)
-	if n.Kind != backends.Break {
+	if n.Kind != backends.Break && n.Kind != backends.Resign {
 		text += ", " + string(n.Kind)
 	}
 	if n.Reason != "" {
@@ -209,7 +217,7 @@ func endText(r *backends.Run) string {
 	case r.Class == backends.Broken:
 		return "was broken " + noticeText(r.Notice)
 	case r.Notice != backends.Notice{}:
-		return fmt.Sprintf("was asked to stop %s (%s)", noticeText(r.Notice), runText(r))
+		return fmt.Sprintf("was asked %s %s (%s)", toDo(r.Notice), noticeText(r.Notice), runText(r))
 	}
 	return fmt.Sprintf("didn't succeed (%s)", runText(r))
 }

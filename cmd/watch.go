@@ -118,7 +118,11 @@ func (w *watching) draw(p picture, screen *screen) error {
 	case len(changed) == 0:
 		return nil
 	}
-	_, err := w.Stdout.WriteString(p.text + "\n")
+	text := p.text
+	if strings.Count(text, "\n") != 1 { // an empty line sets off what has several
+		text += "\n"
+	}
+	_, err := w.Stdout.WriteString(text)
 	return err
 }
 

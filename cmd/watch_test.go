@@ -144,6 +144,11 @@ func TestCompletionFromTheStore(t *testing.T) {
 		{[]string{"list", ""}, "deploy/web"},
 		{[]string{"break", ""}, "deploy/web"},
 		{[]string{"break", "deploy/web", "--id", ""}, lease.ID},
+		{[]string{"leader", "--key", "dep"}, "deploy/web"},
+		{[]string{"leader", "-k", ""}, "deploy/web"},
+		{[]string{"leader", ""}, ""},
+		{[]string{"resign", "--key", ""}, "deploy/web"},
+		{[]string{"resign", "--key", "deploy/web", ""}, ""},
 		{[]string{"once", "list", ""}, "deploy/web"},
 		{[]string{"once", "forget", "deploy/web", ""}, "run/7"},
 	} {

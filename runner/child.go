@@ -45,9 +45,7 @@ func start(l launch) (*child, error) {
 		return nil, err
 	}
 	if ch.tty != nil {
-		// Or the terminal stops us when we give it back from the background. The command
-		// would inherit that.
-		signal.Ignore(syscall.SIGTTOU)
+		ignoreOutput() // not before: the command would inherit that
 	}
 	if slices.Contains(pending(ch.chld), os.Signal(syscall.SIGTSTP)) || ch.tree.StoppedAtBirth() {
 		ch.process.Signal(syscall.SIGTSTP) // it came before the command was there
@@ -61,19 +59,23 @@ func start(l launch) (*child, error) {
 // begin starts the first process.
 func (ch *child) begin(l launch, sys *syscall.SysProcAttr) error {
 	return ch.tree.Start(sys, func() (pid int, err error) {
-		// Nothing else of ours is started meanwhile. As ProcAttr.Files they would have to
-		// be below the limit for new ones, and each gap be closed.
-		for _, fd := range l.Inherit {
-			unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
-			defer unix.CloseOnExec(fd)
-		}
-		files := []*os.File{l.Stdin, l.Stdout, l.Stderr} // nil: closed
-		ch.process, err = os.StartProcess(l.Path, l.Args, &os.ProcAttr{Env: l.env, Files: files, Sys: sys})
-		if err != nil {
+		if ch.process, err = l.exec(l.env, sys); err != nil {
 			return 0, err
 		}
 		return ch.process.Pid, nil
 	})
+}
+
+// exec starts a process for it. Nothing else of ours may be started meanwhile.
+func (c Command) exec(env []string, sys *syscall.SysProcAttr) (*os.Process, error) {
+	// As ProcAttr.Files they would have to be below the limit for new ones, and each gap be
+	// closed.
+	for _, fd := range c.Inherit {
+		unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
+		defer unix.CloseOnExec(fd)
+	}
+	files := []*os.File{c.Stdin, c.Stdout, c.Stderr} // nil: closed
+	return os.StartProcess(c.Path, c.Args, &os.ProcAttr{Env: env, Files: files, Sys: sys})
 }
 
 func (ch *child) letGo() {

@@ -19,12 +19,13 @@
 //	          | or Options.MaxWaiters in front     |
 //	held      | a renewal                          | held, counted from its own sent
 //	          | a hint that a renewal has news     | held: renewed at once
+//	          | a question whether it stands       | held: renewed soon, which answers it
 //	          | any failed renewal but ErrLost     | held: the old deadline stands
 //	          | Term time without a renewal        | stopping: TERM now, KILL at Kill time
 //	          | Kill time without a renewal        | stopping: KILL now, before any renewal
 //	          | ErrLost, the store's word          | stopping: TERM now, KILL min(grace, 2 s) later
 //	          |                                    | and at the old Kill time at the latest
-//	          | a notice                           | stopping: TERM now, KILL a grace later
+//	          | a notice                           | stopping: TERM now, KILL a grace or 10 s later
 //	          | MaxRuntime                         | stopping: TERM now, KILL a grace or 10 s later
 //	          | a stop of the command, where a     | suspended: we stop, and a stand-in renews
 //	          | shell waits for us                 |
@@ -34,10 +35,21 @@
 //	          |                                    | or whatever the clock says by then, before any renewal
 //	          | what would be told as a stop       | held: the stand-in sends us CONT
 //	stopping  | the end of the whole tree          | ended; it is renewed until then
+//	          | what stops a hold for its lease    | stopping: KILL as above, if that is sooner
+//	          | Options.Hurry                      | stopping: KILL now
 //	ended     | a look at the clock: Term passed?  | over: Lost if so; the lease is released
 //
 // With OnLost Warn a hold never stops for its lease: the command gets the warning
 // signal once, is renewed on, and its class is Lost.
+//
+// What runs beside the command (Options.Beside) is of the command's tree for all that kills that.
+// It is killed as soon as a stop is told, and as soon as the command has ended: no stop takes
+// longer for it than its death does, nor is a left-over of its waited for.
+//
+// One process may call Run again and again, and finds its descriptors, children, signals and
+// terminal as before, but for TTOU on systems other than Linux, which stays ignored after a run
+// with a terminal. A second one at the same time shares what adopts orphans: without a cgroup each
+// may take the other's for its own.
 //
 // # What is guaranteed
 //

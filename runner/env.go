@@ -13,18 +13,31 @@ import (
 // the ones of an outer hold would speak of the wrong lease.
 var ours = []string{
 	"FLOCKD_KEY", "FLOCKD_TOKEN", "FLOCKD_ID", "FLOCKD_HELD", "FLOCKD_TTL",
-	"FLOCKD_SLOT", "FLOCKD_ONCE", "FLOCKD_BACKEND",
+	"FLOCKD_SLOT", "FLOCKD_ONCE", "FLOCKD_BACKEND", "FLOCKD_DEPOSED",
+}
+
+// Environ is the environment of a command that follows a term under lease. Its FLOCKD_HELD names
+// the enclosing holds alone: by the ID of the ended one its guard, which may have yet to hear of the
+// end, would take it for what the command has left, and kill it.
+func Environ(o *Options, c Command, lease backends.Lease) []string {
+	return environIn(o, c, &lease, o.Chain)
 }
 
 // environ is the environment of a command under lease; nil: one that runs
 // unlocked, which gets no token.
-func environ(o *Options, lease *backends.Lease) []string {
-	env := slices.DeleteFunc(slices.Clone(o.Command.Env), isOurs)
+func environ(o *Options, c Command, lease *backends.Lease) []string {
+	if lease == nil {
+		return environIn(o, c, nil, o.Chain)
+	}
+	return environIn(o, c, lease, append(slices.Clone(o.Chain), lease.ID))
+}
+
+// environIn is that of one within the holds held, outermost first.
+func environIn(o *Options, c Command, lease *backends.Lease, held []string) []string {
+	env := slices.DeleteFunc(slices.Clone(c.Env), isOurs)
 	set := func(name, value string) { env = append(env, name+"="+value) }
-	held := o.Chain
 	set("FLOCKD_KEY", o.Request.Key)
 	if lease != nil {
-		held = append(slices.Clone(held), lease.ID)
 		set("FLOCKD_TOKEN", strconv.FormatInt(int64(lease.Token), 10))
 		set("FLOCKD_ID", lease.ID)
 		set("FLOCKD_TTL", seconds(lease.TTL))
@@ -38,8 +51,8 @@ func environ(o *Options, lease *backends.Lease) []string {
 	if len(held) > 0 {
 		set("FLOCKD_HELD", strings.Join(held, ","))
 	}
-	if o.Command.Backend != nil {
-		set("FLOCKD_BACKEND", o.Command.Backend())
+	if c.Backend != nil {
+		set("FLOCKD_BACKEND", c.Backend())
 	}
 	return env
 }

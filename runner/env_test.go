@@ -35,11 +35,25 @@ func TestEnviron(t *testing.T) {
 		{"unlocked, outermost", Options{Command: Command{Env: inherited}}, nil, []string{"PATH=/bin", "FLOCKD_GRACE=x", "FLOCKD_KEY=a b/c"}},
 	} {
 		tc.o.Request.Key = lease.Key
-		if got := environ(&tc.o, tc.lease); !slices.Equal(got, tc.want) {
+		if got := environ(&tc.o, tc.o.Command, tc.lease); !slices.Equal(got, tc.want) {
 			t.Errorf("%s:\ngot  %q\nwant %q", tc.name, got, tc.want)
 		}
 	}
 	if inherited[1] != "FLOCKD_TOKEN=1" {
 		t.Error("the environment of the caller was changed")
+	}
+}
+
+// TestEnvironAfter: what follows a term isn't within its hold, or its guard would kill it.
+func TestEnvironAfter(t *testing.T) {
+	lease := backends.Lease{ID: "us", Token: 5, Mode: backends.Exclusive, TTL: time.Second}
+	for _, tc := range []struct{ chain, want []string }{
+		{nil, []string{"FLOCKD_KEY=k", "FLOCKD_TOKEN=5", "FLOCKD_ID=us", "FLOCKD_TTL=1"}},
+		{[]string{"outer"}, []string{"FLOCKD_KEY=k", "FLOCKD_TOKEN=5", "FLOCKD_ID=us", "FLOCKD_TTL=1", "FLOCKD_HELD=outer"}},
+	} {
+		o := &Options{Chain: tc.chain, Request: backends.Request{Key: "k"}}
+		if got := Environ(o, Command{Env: []string{"FLOCKD_HELD=forged"}}, lease); !slices.Equal(got, tc.want) {
+			t.Errorf("got %q, want %q", got, tc.want)
+		}
 	}
 }

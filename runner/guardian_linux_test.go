@@ -37,7 +37,12 @@ func init() {
 }
 
 func runToBeKilled(record string) int {
+	var beside *Beside
+	if script := os.Getenv("RUNNER_TEST_BESIDE"); script != "" {
+		beside = &Beside{Limit: time.Hour, Command: Command{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}}
+	}
 	r := Run(context.Background(), Options{
+		Beside:  beside,
 		Backend: mem.New(), Grace: DefaultGrace,
 		Request: backends.Request{Key: "to be killed", Mode: backends.Exclusive, TTL: time.Minute},
 		Command: Command{Path: "/bin/sh", Args: []string{"sh", "-c", guardedScript}, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr},

@@ -4,6 +4,7 @@ package runner
 
 import (
 	"os"
+	"os/signal"
 	"syscall"
 
 	"flockd/runner/tty"
@@ -13,6 +14,12 @@ import (
 // the guard kills it before the lease ends. No stand-in is ever started.
 
 func catchStops(*tty.Terminal, chan<- os.Signal) {}
+
+// ignoreOutput keeps the terminal from stopping us when we give it back from the background.
+func ignoreOutput() { signal.Ignore(syscall.SIGTTOU) }
+
+// letStops leaves TTOU ignored: there is no way back.
+func letStops(caught chan<- os.Signal) { signal.Stop(caught) }
 
 func (ch *child) stopped() syscall.Signal { return 0 }
 

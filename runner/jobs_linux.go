@@ -12,17 +12,58 @@ import (
 	"flockd/runner/tty"
 )
 
+// caughtStops are what a terminal stops a job with, and a program may catch.
+var caughtStops = []syscall.Signal{syscall.SIGTSTP, syscall.SIGTTIN}
+
+// handlers are package os/signal's of caughtStops, once it has caught them: it takes them for
+// there ever since, whatever we do. beforeIgnore is what TTOU was.
+var (
+	handlers     = map[syscall.Signal]*disposition{}
+	beforeIgnore *disposition
+)
+
 // catchStops keeps what a terminal sends to a whole group from stopping us: that has
 // to wait until the lease is in other hands. What was ignored stays so. What is caught
-// here, the command doesn't inherit.
+// here, the command doesn't inherit. After letStops a run may follow in this process.
 func catchStops(t *tty.Terminal, caught chan<- os.Signal) {
 	if t == nil {
 		return
 	}
-	for _, sig := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGTTIN} {
-		if !ignored(sig) {
-			signal.Notify(caught, sig)
+	for _, sig := range caughtStops {
+		if ignored(sig) {
+			continue
 		}
+		if h := handlers[sig]; h != nil {
+			act(sig, h, nil)
+		}
+		signal.Notify(caught, sig)
+	}
+}
+
+// ignoreOutput keeps the terminal from stopping us when we give it back from the background.
+func ignoreOutput() {
+	var before disposition
+	if act(syscall.SIGTTOU, nil, &before) {
+		beforeIgnore = &before
+	}
+	signal.Ignore(syscall.SIGTTOU)
+}
+
+// letStops ends what catchStops and ignoreOutput have begun: the terminal stops us as any other
+// job. Package os/signal alone would leave its handlers, which swallow what comes.
+func letStops(caught chan<- os.Signal) {
+	signal.Stop(caught)
+	var byDefault disposition
+	for _, sig := range caughtStops {
+		var h disposition
+		if !ignored(sig) && act(sig, nil, &h) && h != byDefault {
+			handlers[sig] = &h
+			act(sig, &byDefault, nil)
+		}
+	}
+	if beforeIgnore != nil {
+		act(syscall.SIGTTOU, beforeIgnore, nil)
+		beforeIgnore = nil
 	}
 }
 

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -27,8 +28,11 @@ func (e *LostError) Error() string {
 		return e.Err.Error()
 	}
 	text := "asked to stop"
-	if n.Force {
+	switch {
+	case n.Force:
 		text = "broken"
+	case n.Kind == backends.Resign:
+		text = "asked to resign"
 	}
 	text += fmt.Sprintf(" by %s@%s", n.By.User, n.By.Host)
 	if n.Reason != "" {
@@ -41,6 +45,13 @@ func (e *LostError) Unwrap() error { return e.Err }
 
 func (e *LostError) Is(target error) bool { return target == backends.ErrLost }
 
+// WasAsked reports whether a hold ended because somebody asked for the key: its lease could
+// have been kept.
+func WasAsked(why error) bool {
+	var lost *LostError
+	return errors.As(why, &lost) && lost.Err == nil
+}
+
 // watchAfter spares a command that is over sooner the cost of a watch: with etcd some
 // 4 % of the processor time that a run of true takes.
 const watchAfter = 100 * time.Millisecond
@@ -49,8 +60,12 @@ const watchAfter = 100 * time.Millisecond
 // one renewal in this time, as if it had none.
 const watchFloorMax = renewAtMost
 
+// stopsAtMost is how many stops a keeper tells: that somebody wants one, that the lease can't
+// be proven, and that it is gone.
+const stopsAtMost = 3
+
 // keeper renews one lease, and says when the command has to go. A stop comes
-// through stops, at most two of them: the second brings the first forward.
+// through stops, at most stopsAtMost of them: each can only bring the one before forward.
 type keeper struct {
 	backend backends.Backend
 	grace   time.Duration // as asked, or DefaultGrace
@@ -59,16 +74,22 @@ type keeper struct {
 	log     *slog.Logger
 	guard   interface{ deadline(time.Duration) } // told each deadline
 	stops   chan stop
-	hints   chan struct{} // the next renewal has something to tell
-	yields  chan absence  // somebody else renews
+	hints   chan struct{}            // the next renewal has something to tell
+	yields  chan absence             // somebody else renews
+	asks    chan inquiry             // somebody wants the hold proven
+	warns   bool                     // the command outlives its lease
+	onRenew func(left time.Duration) // see Options; may be nil
 
 	lease    backends.Lease
 	inFlight question
-	failures int // in a row
+	failures int       // in a row
+	renewals int       // that were sent
+	waiting  []inquiry // for what a renewal shows that is sent after they came
 
-	mu   sync.Mutex
-	term term
-	why  error // of the last renewal's failure; nil: it succeeded
+	mu       sync.Mutex
+	term     term
+	why      error // of the last renewal's failure; nil: it succeeded
+	stopping error // why the command is being stopped, or is asked to stop; nil: it isn't
 }
 
 // question is a renewal that was sent.
@@ -81,8 +102,9 @@ type question struct {
 // keep starts a keeper of a lease whose grant was asked for at sent. end stops
 // the renewals, and is called when nothing of the command is left.
 func keep(ctx context.Context, k *keeper, timing Timing, sent time.Duration) (end func()) {
-	k.stops, k.hints, k.yields = make(chan stop, 2), make(chan struct{}), make(chan absence)
+	k.stops, k.hints, k.yields, k.asks = make(chan stop, stopsAtMost), make(chan struct{}), make(chan absence), make(chan inquiry)
 	k.term = term{timing: timing, ttl: k.lease.TTL}.renewed(sent, rand.Float64())
+	k.lasts(k.term)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
@@ -133,6 +155,13 @@ func (k *keeper) left() time.Duration {
 	return max(t.sent+t.timing.Trusted-k.clock(), 0)
 }
 
+// lasts says how long the lease of t may yet be trusted.
+func (k *keeper) lasts(t term) {
+	if k.onRenew != nil {
+		k.onRenew(t.sent + t.timing.ValidUntil - k.clock())
+	}
+}
+
 func (k *keeper) read() term {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -150,8 +179,12 @@ func (k *keeper) loop(ctx context.Context) {
 		t, now := k.read(), k.clock() // nobody else writes it
 		switch s := t.decide(now); s.do {
 		case tell:
-			k.stops <- stop{s.stop.kill, k.lost(s.stop.why)}
-			k.guard.deadline(s.stop.kill)
+			why := k.lost(s.stop.why)
+			k.stops <- stop{s.stop.kill, why}
+			if !k.outlives(s.stop) {
+				k.stopped(why)
+			}
+			k.guard.deadline(min(s.stop.kill, t.sent+t.timing.Kill))
 			k.write(t.passedOn(now))
 		case renew:
 			k.ask(ctx, now)
@@ -159,6 +192,7 @@ func (k *keeper) loop(ctx context.Context) {
 		case giveUp:
 			k.drop()
 			k.failed(t, errSilent, now)
+			k.attend()
 		case rest:
 			k.rest(ctx, s.at-now)
 		}
@@ -179,10 +213,15 @@ func (k *keeper) rest(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-hints:
 		k.write(k.read().hinted(k.clock()))
+	case i := <-k.asks:
+		i.after = k.renewals
+		k.waiting = append(k.waiting, i)
+		k.attend()
 	case a := <-k.yields:
 		k.drop()
 		said := <-a.said
 		k.write(k.retimed(k.read(), said.TTL).relieved(said.Sent, k.clock()))
+		k.lasts(k.read())
 		close(a.heard)
 	case a := <-k.inFlight.answer:
 		if ctx.Err() != nil {
@@ -191,6 +230,7 @@ func (k *keeper) rest(ctx context.Context, d time.Duration) {
 		sent := k.inFlight.sent
 		k.drop()
 		k.answered(sent, a)
+		k.attend()
 	}
 }
 
@@ -215,6 +255,7 @@ func (k *keeper) yield() (back func(report)) {
 func (k *keeper) ask(ctx context.Context, now time.Duration) {
 	ctx, cancel := toldToEnd(ctx, k.term.timing.Attempt)
 	lease := k.lease
+	k.renewals++
 	k.inFlight = question{now, call(func() (backends.Renewal, error) { return k.backend.Renew(ctx, lease) }), cancel}
 }
 
@@ -242,10 +283,14 @@ func (k *keeper) answered(sent time.Duration, a answer[backends.Renewal]) {
 	k.blame(nil)
 	t = k.retimed(t.late(now), a.value.TTL).renewed(sent, rand.Float64())
 	k.guard.deadline(sent + t.timing.Kill)
-	if n := a.value.Notice; n.Kind != "" && n.Kind != backends.Supersede { // that one is for waiters
-		t = t.noticed(&LostError{Key: k.lease.Key, Token: k.lease.Token, Notice: n}, now)
+	k.lasts(t)
+	if n := a.value.Notice; asksToStop(n) {
+		why := &LostError{Key: k.lease.Key, Token: k.lease.Token, Notice: n}
+		t = t.noticed(why, now, ownGrace(k.grace))
+		k.stopped(why)
 	}
 	k.write(t)
+	k.prove(t, now)
 }
 
 func (k *keeper) failed(t term, err error, now time.Duration) {

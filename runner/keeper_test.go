@@ -22,7 +22,7 @@ type kept struct {
 
 func keepMinute(t *testing.T, b backends.Backend) kept { return keepFor(t, b, time.Minute) }
 
-func keepFor(t *testing.T, b backends.Backend, ttl time.Duration) kept {
+func keepFor(t *testing.T, b backends.Backend, ttl time.Duration, change ...func(*keeper)) kept {
 	t.Helper()
 	clock := newClock()
 	req := request("us")
@@ -36,6 +36,9 @@ func keepFor(t *testing.T, b backends.Backend, ttl time.Duration) kept {
 		t.Fatal(err)
 	}
 	k := &keeper{backend: b, lease: l, grace: DefaultGrace, clock: clock.now, tick: tick, log: quiet, guard: unguarded}
+	for _, f := range change {
+		f(k)
+	}
 	end := keep(t.Context(), k, timing, 0)
 	t.Cleanup(end)
 	return kept{k, clock, end}
@@ -116,6 +119,41 @@ func TestKeeperStopsAtOnceByTheStoresWord(t *testing.T) {
 	})
 }
 
+// TestKeeperBringsAStopForwardWhenItsLeaseRunsOut: a holder of a short lease that was asked to
+// stop has its whole grace, unless the store is silent from then on.
+func TestKeeperBringsAStopForwardWhenItsLeaseRunsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, told := mem.New(), &deadlines{}
+		var out atomic.Bool
+		k := keepFor(t, &faulty{Backend: b, renew: func(ctx context.Context, l backends.Lease) (backends.Renewal, error) {
+			if out.Load() {
+				return backends.Renewal{}, errors.New("connection refused")
+			}
+			return b.Renew(ctx, l)
+		}}, 9*sec, func(k *keeper) { k.guard = told })
+		if err := b.Ask(t.Context(), "k", "us", backends.Notice{Kind: backends.Resign}); err != nil {
+			t.Fatal(err)
+		}
+		asked := <-k.stops
+		out.Store(true)
+		lease := k.read()
+		if left := asked.kill - k.clock.now(); !WasAsked(asked.why) || left != defaultKillAfter {
+			t.Errorf("told %+v, in %v", asked, left)
+		}
+		if s := <-k.stops; s != (stop{lease.sent + lease.timing.Kill, s.why}) || !errors.Is(s.why, ErrExpiring) || s.kill >= asked.kill {
+			t.Errorf("told %+v, then %+v; the lease is %+v", asked, s, lease)
+		}
+		if latest := told.latest.Load(); latest != int64(lease.sent+lease.timing.Kill) {
+			t.Errorf("the guard was told of %v", time.Duration(latest))
+		}
+	})
+}
+
+// deadlines keeps the latest deadline that a guard was told.
+type deadlines struct{ latest atomic.Int64 }
+
+func (d *deadlines) deadline(kill time.Duration) { d.latest.Store(max(d.latest.Load(), int64(kill))) }
+
 func TestKeeperPassesANoticeOnAndRenews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := mem.New()
@@ -125,7 +163,7 @@ func TestKeeperPassesANoticeOnAndRenews(t *testing.T) {
 		}
 		s := <-k.stops
 		var lost *LostError
-		if !errors.As(s.why, &lost) || lost.Notice.Kind != backends.Resign || lost.Error() != "asked to stop by root@web2: deploy" {
+		if !errors.As(s.why, &lost) || lost.Notice.Kind != backends.Resign || lost.Error() != "asked to resign by root@web2: deploy" {
 			t.Errorf("told %+v", s)
 		}
 		if at := k.clock.now(); at > 20*sec || s.kill != at+10*sec {

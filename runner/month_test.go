@@ -202,7 +202,7 @@ func (h *host) cron(t *testing.T) {
 	if h.fate == crashes || h.fate == killed {
 		after(h.ends, func() { h.die(fake); cancel() })
 	}
-	r := &run{o: o.withDefaults(), clock: clock.now, tick: tick, plant: nobody, start: func(launch) (process, error) { return fake, nil }}
+	r := &run{o: o.withDefaults(), clock: clock.now, tick: tick, plant: nobody, serve: unasked, start: func(launch) (process, error) { return fake, nil }}
 	if res := r.run(ctx); h.fate == works && res.Class != Finished && res.Class != Done && (res.Class != Skipped || h.wait != 0) {
 		t.Errorf("%s, host %d: %+v", h.day, h.number, res)
 	}

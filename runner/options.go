@@ -69,6 +69,7 @@ type Options struct {
 	Supersede  bool // with Wait: ask the waiters in front to leave the line
 
 	Command    Command
+	Beside     *Beside       // nil: nothing
 	Grace      time.Duration // between TERM and KILL; 0: none; DefaultGrace
 	MaxRuntime time.Duration // TERM, then KILL (Grace or 10 s later), after this long; 0: no limit
 	OnLost     OnLost
@@ -77,16 +78,28 @@ type Options struct {
 
 	OnUnavailable OnUnavailable
 
+	// Hurry is closed by whoever can't wait for a stop of the command, which has begun: it is
+	// killed at once. May be nil.
+	Hurry <-chan struct{}
+
 	Signals <-chan os.Signal // passed to the command; before it runs HUP, INT, QUIT and TERM give up the place in line; what else comes in line is dropped
 	Log     *slog.Logger
 
 	OnWait   func(*backends.HeldError)  // called with each answer that keeps us in line, nil: a question in it had none; may be nil
 	OnWaited func(Class)                // called once after OnWait, when that wait ends, "": the key was granted; may be nil
+	OnSilent func(error)                // called before OnWait with why a question in line had no answer; may be nil
 	OnGrant  func(backends.Lease) error // called before the command starts; its error gives the lease back; may be nil
 	OnUnkept func(error)                // called before we stop with the command, where nobody will renew the lease meanwhile; may be nil
 	OnStart  func(backends.Lease)       // called once the command runs, without a lease where it runs unlocked; may be nil
+	OnRenew  func(left time.Duration)   // called with the grant, and after each renewal, with how long before anybody else can be granted the key; from a goroutine that must not be held up; may be nil
+	OnStop   func(error, time.Duration) // called when the command is told to end, with why and how long before it is killed, and again when that changes; may be nil
+	OnGone   func(Result)               // called when nothing is left that the key was held for, before it is given back; may be nil
 	OnLeft   func([]Process)            // called with those who outlive the command, where Leftovers is Name; may be nil
 	OnEnd    func(Result)               // called with what Run is about to return, while the guard still watches; may be nil
+
+	// Clean takes out of a text what a command that asks whether its hold stands may not be
+	// told: an error of the store's may repeat a secret. Nil: nothing.
+	Clean func(string) string
 
 	// Legacy is what is to be done if this process is killed: the guard starts this
 	// program once more, under the name GiveBackName and with these bytes as its

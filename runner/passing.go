@@ -28,7 +28,7 @@ func (s *supervision) came(sig os.Signal, ok bool) {
 	case s.ended == 0 && s.process.typed(n):
 	case s.ended != 0 && s.leftovers != Await: // they are let go, or stopped already
 	case s.ended != 0 && signals.EndsWait(n): // whoever waits for left-overs doesn't want to any more
-		s.stop(s.clock() + s.killAfter)
+		s.stopFor(errDismissed)
 	case n == syscall.SIGCONT:
 		s.goOn()
 	default:

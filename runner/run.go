@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"flockd/backends"
+	"flockd/runner/proof"
 	"flockd/runner/tree"
 	"flockd/runner/tty"
 )
@@ -20,12 +21,15 @@ import (
 // process of it that can be reached. The end of ctx is a wish to stop.
 func Run(ctx context.Context, o Options) Result {
 	clock := o.Backend.Traits().Clock
-	r := &run{o: o.withDefaults(), clock: clockOf(clock), tick: tickOf(clock), plant: plant, start: startChild}
+	r := &run{o: o.withDefaults(), clock: clockOf(clock), tick: tickOf(clock), plant: plant, start: startChild, serve: proof.Serve}
 	res := r.run(ctx)
 	if o.OnEnd != nil {
 		o.OnEnd(res)
 	}
 	r.guard.dismiss()
+	if r.tty != nil {
+		letStops(r.stops)
+	}
 	r.tty.Close() // not before: another guard would be given whatever has its number then
 	return res
 }
@@ -49,6 +53,7 @@ type run struct {
 	tick  time.Duration
 	plant func(id string, g *guardian, stops chan<- os.Signal) (*tree.Tree, *tty.Terminal)
 	start func(launch) (process, error)
+	serve func(id string, answer func(context.Context, proof.Question) proof.Answer) (*proof.Server, error)
 	tree  *tree.Tree     // of the command
 	tty   *tty.Terminal  // of the command and us; nil: there is none
 	stops chan os.Signal // what a terminal stops a job with, once we hold the key
@@ -88,11 +93,17 @@ func (r *run) locked(ctx context.Context, g grant) Result {
 	r.prepare(g.lease, g.sent+g.timing.Kill)
 	k := &keeper{
 		backend: r.o.Backend, lease: g.lease, grace: r.o.Grace, clock: r.clock, tick: r.tick, log: r.o.Log, guard: r.guard,
+		warns: r.o.OnLost == Warn, onRenew: r.o.OnRenew,
 	}
 	end := keep(ctx, k, g.timing, g.sent)
+	defer r.answers(k).Close() // not before the key has been given back: the store would say until then that the hold stands
 	res := r.underLease(ctx, k)
+	k.stopped(errEnded)
 	r.tree.Close()
 	res.Lease = g.lease
+	if r.o.OnGone != nil {
+		r.o.OnGone(res)
+	}
 	if succeeded(res) {
 		res = r.record(ctx, k, res)
 	}
@@ -198,7 +209,7 @@ func (r *run) unavailable(ctx context.Context, res Result) Result {
 // command starts the command and watches over it; k is nil if it has no lease.
 func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Result {
 	early := append(r.early, pending(r.o.Signals)...)
-	p, err := r.start(launch{r.o.Command, environ(r.o, lease), r.tree, r.tty, r.stops, r.guard})
+	p, err := r.start(launch{r.o.Command, environ(r.o, r.o.Command, lease), r.tree, r.tty, r.stops, r.guard})
 	if err != nil {
 		return Result{Class: NotStarted, Err: err}
 	}
@@ -211,6 +222,7 @@ func (r *run) command(ctx context.Context, lease *backends.Lease, k *keeper) Res
 		r.o.OnStart(under)
 	}
 	s := r.supervision(p, k)
+	s.beside = r.accompany(lease)
 	for _, sig := range early { // no terminal has sent them to a command that wasn't there
 		s.passEarly(sig)
 	}
@@ -244,15 +256,12 @@ func unfailed(lost error) bool { return errors.Unwrap(lost) == ErrExpiring }
 
 func (r *run) supervision(p process, k *keeper) *supervision {
 	s := &supervision{
-		process: p, clock: r.clock, tick: r.tick, signals: r.o.Signals, log: r.o.Log.With("key", r.o.Request.Key),
+		process: p, clock: r.clock, tick: r.tick, signals: r.o.Signals, hurry: r.o.Hurry, log: r.o.Log.With("key", r.o.Request.Key),
 		suspend:    func(sig syscall.Signal) (did, woken bool) { return r.suspend(k, p, sig) },
-		maxRuntime: r.o.MaxRuntime, killAfter: r.o.Grace, leftovers: r.o.Leftovers, onLeft: r.o.OnLeft,
-	}
-	if r.o.Grace < 0 {
-		s.killAfter = defaultKillAfter
+		maxRuntime: r.o.MaxRuntime, killAfter: ownGrace(r.o.Grace), leftovers: r.o.Leftovers, onLeft: r.o.OnLeft, onTold: r.o.OnStop,
 	}
 	if k != nil {
-		s.stops = k.stops
+		s.stops, s.onStop = k.stops, k.stopped
 	}
 	if r.o.OnLost == Warn {
 		s.warn = r.o.WarnSignal

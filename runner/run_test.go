@@ -17,6 +17,7 @@ import (
 
 	"flockd/backends"
 	"flockd/backends/mem"
+	"flockd/runner/proof"
 	"flockd/runner/tree"
 	"flockd/runner/tty"
 )
@@ -37,7 +38,7 @@ func runFake(t *testing.T, o Options, fake *fakeProcess, takes time.Duration) (R
 	if o.Grace == 0 {
 		o.Grace = DefaultGrace
 	}
-	r := &run{o: o.withDefaults(), clock: clock.now, tick: tick, plant: nobody, start: func(launch) (process, error) {
+	r := &run{o: o.withDefaults(), clock: clock.now, tick: tick, plant: nobody, serve: unasked, start: func(launch) (process, error) {
 		if fake == nil {
 			return nil, &fs.PathError{Op: "fork/exec", Path: "/nothing", Err: syscall.ENOENT}
 		}
@@ -166,7 +167,7 @@ func TestHoldThatIsLostBeforeTheStart(t *testing.T) {
 					tc.between(b, clock)
 					return nil
 				}}
-				r := &run{o: o.withDefaults(), clock: clock.now, tick: tick, plant: nobody, start: func(launch) (process, error) {
+				r := &run{o: o.withDefaults(), clock: clock.now, tick: tick, plant: nobody, serve: unasked, start: func(launch) (process, error) {
 					t.Error("it runs")
 					return nil, errors.New("no")
 				}}
@@ -185,7 +186,7 @@ func TestRunLooksAtTheClockBeforeItBelievesTheEnd(t *testing.T) {
 		fake := newFake()
 		clock := newClock()
 		o := Options{Backend: b, Request: request("us"), Grace: DefaultGrace, Log: quiet}
-		r := &run{o: o.withDefaults(), clock: clock.now, tick: tick, plant: nobody, start: func(launch) (process, error) {
+		r := &run{o: o.withDefaults(), clock: clock.now, tick: tick, plant: nobody, serve: unasked, start: func(launch) (process, error) {
 			after(sec/2, func() {
 				clock.sleep(time.Hour)
 				fake.end(Exit{Code: 137, Signal: syscall.SIGKILL, Started: time.Now()})
@@ -454,7 +455,7 @@ func TestOneAtATimeOverAShakyStore(t *testing.T) {
 						OnGrant: func(l backends.Lease) error { tokens = append(tokens, l.Token); return nil },
 					}
 					o.Request.TTL = 5 * sec // so short that some are lost
-					r := &run{o: o.withDefaults(), clock: newClock().now, tick: tick, plant: nobody, start: func(launch) (process, error) {
+					r := &run{o: o.withDefaults(), clock: newClock().now, tick: tick, plant: nobody, serve: unasked, start: func(launch) (process, error) {
 						most.Store(max(most.Load(), alive.Add(1)))
 						ran.Add(1)
 						fake := newFake(syscall.SIGTERM)
@@ -592,6 +593,11 @@ func nobody(string, *guardian, chan<- os.Signal) (*tree.Tree, *tty.Terminal) {
 	return tree.Known(tree.Identity{}, -1), nil
 }
 
+// unasked is a run of which nobody asks whether its hold stands: a bubble has no sockets.
+func unasked(string, func(context.Context, proof.Question) proof.Answer) (*proof.Server, error) {
+	return nil, nil
+}
+
 // A signal that came before the command, while nobody stood in line, is passed to it:
 // also where it runs unlocked.
 func TestRunPassesOnWhatCameBefore(t *testing.T) {
@@ -614,4 +620,41 @@ func TestRunPassesOnWhatCameBefore(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a run tells of its lease: how long it may be trusted, why the command is stopped, and
+// when nothing is left that it was for.
+func TestRunTellsOfItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mem.New()
+		fake := newFake(syscall.SIGTERM)
+		clock := newClock()
+		var left []time.Duration
+		var said []string
+		at := map[time.Duration]bool{}
+		say := func(what string) { said, at[clock.now()] = append(said, what), true }
+		f := &faulty{Backend: b,
+			renew: func(ctx context.Context, l backends.Lease) (backends.Renewal, error) {
+				if clock.now() > 30*sec {
+					return backends.Renewal{}, errors.New("down")
+				}
+				return b.Renew(ctx, l)
+			},
+			release: func(ctx context.Context, key, id string, o backends.Outcome) error {
+				say("released")
+				return b.Release(ctx, key, id, o)
+			}}
+		o := Options{Backend: f,
+			OnRenew: func(d time.Duration) { left = append(left, d) },
+			OnStop:  func(why error, d time.Duration) { say("stop " + why.Error() + ", " + d.String()) },
+			OnGone:  func(r Result) { say("gone " + string(r.Class)) },
+		}
+		r, _ := runFake(t, o, fake, time.Hour)
+		if r.Class != Lost || len(left) != 2 || left[0] != 59400*time.Millisecond || left[1] != left[0] {
+			t.Errorf("got %+v, told %v", r, left)
+		}
+		if want := []string{"stop no renewal succeeded in time: down, 10s", "gone lost", "released"}; !slices.Equal(said, want) || len(at) != 1 {
+			t.Errorf("said %q at %v", said, at)
+		}
+	})
 }

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"syscall"
@@ -10,7 +11,7 @@ import (
 )
 
 const (
-	// defaultKillAfter is the grace of MaxRuntime, where no lease sets one.
+	// defaultKillAfter is the grace where no lease sets one: see ownGrace.
 	defaultKillAfter = 10 * time.Second
 	// A look for what is left of a tree costs some ms on a busy host, so they
 	// soon become rarer.
@@ -45,15 +46,19 @@ type process interface {
 // to stop, until its whole tree has.
 type supervision struct {
 	process    process
+	beside     *companion // nil: none
 	clock      func() time.Duration
 	tick       time.Duration // the longest sleep
 	signals    <-chan os.Signal
-	stops      <-chan stop    // of its lease; nil: it has none
-	warn       syscall.Signal // what a stop of its lease sends; 0: TERM, then KILL
-	maxRuntime time.Duration  // 0: no limit
-	killAfter  time.Duration  // the grace after maxRuntime, and for left-overs
+	hurry      <-chan struct{} // see Options; nil: none
+	stops      <-chan stop     // of its lease; nil: it has none
+	warn       syscall.Signal  // what a stop of its lease sends; 0: TERM, then KILL
+	maxRuntime time.Duration   // 0: no limit
+	killAfter  time.Duration   // the grace after maxRuntime, and for left-overs
 	// suspend stops us as well: see run.suspend.
 	suspend   func(syscall.Signal) (did, woken bool)
+	onStop    func(error)                         // told why the command is made to stop, where that isn't for its lease; may be nil
+	onTold    func(why error, left time.Duration) // see Options.OnStop; may be nil
 	leftovers Leftovers
 	onLeft    func([]Process) // see Options; may be nil
 	log       *slog.Logger
@@ -93,12 +98,17 @@ func (s *supervision) watch(ctx context.Context) Exit {
 				continue // the command wasn't too long, and those that it left are stopped already
 			}
 			s.tooLong = true
-			s.stop(s.clock() + s.killAfter)
+			s.stopFor(fmt.Errorf("it has run for longer than %v", s.maxRuntime))
 			s.log.Warn("the command runs for too long: stopping it", "limit", s.maxRuntime)
 		case <-done:
 			done = nil
 			s.canceled = context.Cause(ctx)
-			s.stop(s.clock() + s.killAfter)
+			s.stopFor(s.canceled)
+		case <-s.beside.ended():
+			s.beside.heard()
+		case <-s.hurryUp():
+			s.hurry = nil
+			s.stop(s.clock())
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -107,6 +117,14 @@ func (s *supervision) watch(ctx context.Context) Exit {
 	e := s.process.reap()
 	s.hear(e.Signal)
 	return e
+}
+
+// hurryUp is closed where a stop that has begun is to be over at once.
+func (s *supervision) hurryUp() <-chan struct{} {
+	if !s.stopping {
+		return nil
+	}
+	return s.hurry
 }
 
 func (s *supervision) limit() <-chan time.Time {
@@ -119,6 +137,9 @@ func (s *supervision) limit() <-chan time.Time {
 // over reports whether there is nothing to wait for.
 func (s *supervision) over() bool {
 	if !s.process.ended() {
+		return false
+	}
+	if s.beside.end(); s.beside.lives() {
 		return false
 	}
 	if !s.stopping {
@@ -139,7 +160,7 @@ func (s *supervision) left() bool {
 	}
 	switch {
 	case s.leftovers == Purge:
-		s.stop(now + s.killAfter)
+		s.stopFor(errLeft)
 		return false
 	case now < s.ended+settle:
 		return false
@@ -177,12 +198,13 @@ func (s *supervision) leaseStops(st stop) {
 	first := s.lost == nil
 	s.lost = st.why
 	reason := "the lease can't be kept: "
-	if wasAsked(st.why) {
+	if WasAsked(st.why) {
 		reason = ""
 	}
 	switch {
 	case s.warn == 0:
 		s.stop(st.kill)
+		s.tell(st.why)
 		s.log.Warn(reason+"stopping the command", "err", st.why, "kill_in", max(st.kill-s.clock(), 0))
 	case first: // one warning a hold
 		s.process.pass(s.warn)
@@ -190,11 +212,35 @@ func (s *supervision) leaseStops(st stop) {
 	}
 }
 
-// wasAsked reports whether a hold ends because somebody asked for the key: the lease
-// could be kept.
-func wasAsked(why error) bool {
-	var lost *LostError
-	return errors.As(why, &lost) && lost.Err == nil
+// errLeft is why those who outlive a command are stopped.
+var errLeft = errors.New("it has ended, and what it left is not to outlive it")
+
+// errDismissed is why those who outlive a command, and were waited for, are stopped.
+var errDismissed = errors.New("it has ended, and what it left is not waited for any longer")
+
+// ownGrace is the time between TERM and KILL where the lease is renewed meanwhile; asked may be
+// DefaultGrace.
+func ownGrace(asked time.Duration) time.Duration {
+	if asked < 0 {
+		return defaultKillAfter
+	}
+	return asked
+}
+
+// stopFor is stop for a reason that isn't the lease's.
+func (s *supervision) stopFor(why error) {
+	if s.onStop != nil {
+		s.onStop(why)
+	}
+	s.stop(s.clock() + s.killAfter)
+	s.tell(why)
+}
+
+// tell says why the command is being stopped, and how long it has.
+func (s *supervision) tell(why error) {
+	if s.onTold != nil {
+		s.onTold(why, max(s.killAt-s.clock(), 0))
+	}
 }
 
 // stop tells the tree to end by killAt. A second one can only bring that forward.
@@ -204,6 +250,7 @@ func (s *supervision) stop(killAt time.Duration) {
 		return
 	}
 	s.stopping, s.killAt = true, killAt
+	s.beside.end() // at once: a stop doesn't wait for it
 	if s.clock() < killAt {
 		s.process.signal(syscall.SIGTERM)
 		s.process.signal(syscall.SIGCONT) // what is stopped can't act on TERM

@@ -236,3 +236,24 @@ func TestEndOfTheContextStopsTheCommand(t *testing.T) {
 		}
 	})
 }
+
+// Who can't wait for a stop has the command killed, but nobody who isn't being stopped.
+func TestHurry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching()
+		hurry := make(chan struct{})
+		w.hurry = hurry
+		var told []string
+		w.onTold = func(why error, left time.Duration) { told = append(told, why.Error()+" "+left.String()) }
+		close(hurry)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		after(5*sec, func() { cancel(errors.New("enough")) })
+		r := w.result(w.watch(ctx))
+		if want := []string{"terminated 5s", "continued 5s", "killed 5s"}; r.Class != Interrupted || !slices.Equal(w.fake.signals(), want) {
+			t.Errorf("%+v, signals %q", r, w.fake.signals())
+		}
+		if want := []string{"enough 10s"}; !slices.Equal(told, want) {
+			t.Errorf("told %q", told)
+		}
+	})
+}

@@ -30,9 +30,12 @@ type term struct {
 	sent   time.Duration // when the last request that succeeded was sent
 	next   time.Duration // when to renew, or while asking, when to give that attempt up
 	asking bool          // a renewal is in flight
+	began  time.Duration // when the last renewal was sent, whatever has become of it
 	gone   error         // the store's word that it is, which is final; nil: none
 	due    *stop         // to be told
 	told   bool          // a stop has been told: no other for want of a renewal
+	wish   *stop         // to be told, unless another comes first: somebody wants it
+	wished bool          // such a wish came: the same one comes with each renewal
 }
 
 // stop says that the command has to go: TERM now, KILL at kill.
@@ -64,6 +67,8 @@ func (t term) decide(now time.Duration) step {
 		return step{do: tell, stop: *t.due}
 	case !t.told && now >= t.sent+t.timing.Term:
 		return step{do: tell, stop: stop{t.sent + t.timing.Kill, ErrExpiring}}
+	case t.wish != nil:
+		return step{do: tell, stop: *t.wish}
 	case t.gone != nil:
 		return step{do: rest, at: never}
 	case now >= t.next && t.asking:
@@ -78,7 +83,7 @@ func (t term) decide(now time.Duration) step {
 
 // asked moves the term on when a renewal is sent.
 func (t term) asked(now time.Duration) term {
-	t.asking, t.next = true, now+t.timing.Attempt
+	t.asking, t.began, t.next = true, now, now+t.timing.Attempt
 	return t
 }
 
@@ -106,6 +111,15 @@ func (t term) hinted(now time.Duration) term {
 	return t
 }
 
+// wanted moves the next renewal forward for somebody who waits for what it shows: to now, or to
+// pause after the last one was sent. A renewal that is in flight is left alone.
+func (t term) wanted(now, pause time.Duration) term {
+	if !t.asking {
+		t.next = min(t.next, max(now, t.began+pause))
+	}
+	return t
+}
+
 // failed moves the term on after a renewal failed. Only ErrLost is final; any
 // other error leaves the outcome unknown and the old deadline standing.
 func (t term) failed(err error, now time.Duration) term {
@@ -117,18 +131,22 @@ func (t term) failed(err error, now time.Duration) term {
 	return t
 }
 
-// noticed moves the term on after the store passed on a wish that the holder stop.
-func (t term) noticed(why error, now time.Duration) term {
-	if !t.told {
-		t.due = &stop{min(now+t.timing.Grace, t.sent+t.timing.Kill), why}
+// noticed moves the term on after the store passed on a wish that the holder stop. The lease
+// is renewed meanwhile, so the grace is the command's own, however short the TTL; where the
+// lease can't be renewed, that stop is told as well.
+func (t term) noticed(why error, now, grace time.Duration) term {
+	if !t.told && !t.wished {
+		t.wish, t.wished = &stop{now + grace, why}, true
 	}
 	return t
 }
 
-// passedOn moves the term on after a stop was told. The next renewal leaves time
-// to act on it.
+// passedOn moves the term on after a stop that decide has named at now was told. The next
+// renewal leaves time to act on it.
 func (t term) passedOn(now time.Duration) term {
-	t.due, t.told = nil, true
+	wish := t.due == nil && t.wish != nil && now < t.sent+t.timing.Term
+	t.told = t.told || !wish
+	t.due, t.wish = nil, nil
 	if !t.asking {
 		t.next = max(t.next, now+t.timing.Retry)
 	}

@@ -50,6 +50,11 @@ func TestTermDecides(t *testing.T) {
 		{"hinted", fresh.hinted(sec), sec, step{do: renew}},
 		{"hinted while asking", fresh.asked(20 * sec).hinted(21 * sec), 21 * sec, step{do: rest, at: 27_500 * time.Millisecond}},
 		{"hinted when due", fresh.hinted(25 * sec), 25 * sec, step{do: renew}},
+		{"wanted", fresh.asked(0).renewed(0, 0).wanted(sec, 10*time.Millisecond), sec, step{do: renew}},
+		{"wanted just after", fresh.asked(5*sec).renewed(5*sec, 0).wanted(5*sec, sec), 5 * sec, step{do: rest, at: 6 * sec}},
+		{"wanted while asking", fresh.asked(20*sec).wanted(21*sec, 0), 21 * sec, step{do: rest, at: 27_500 * time.Millisecond}},
+		{"wanted when due", fresh.wanted(25*sec, sec), 25 * sec, step{do: renew}},
+		{"wanted at TERM", late.wanted(minuteTerm, 0), minuteTerm, step{do: tell, stop: stop{minuteKill, ErrExpiring}}},
 		{"renewed by an old request", fresh.renewed(5*sec, 0), 55 * sec, step{do: tell, stop: stop{minuteKill + 5*sec, ErrExpiring}}},
 	} {
 		if got := tc.term.decide(tc.now); got != tc.want {
@@ -91,14 +96,34 @@ func TestLossBringsTheStopForward(t *testing.T) {
 	}
 }
 
+// The grace is the command's, for which the lease is renewed; a lease that can't be brings the
+// stop forward.
 func TestNoticeStopsWithTheWholeGrace(t *testing.T) {
 	why := &LostError{Notice: backends.Notice{Kind: backends.Break}}
-	noticed := aMinute().renewed(20*sec, 0).noticed(why, 21*sec)
-	if s := noticed.decide(21 * sec); s != (step{do: tell, stop: stop{31 * sec, why}}) {
+	noticed := aMinute().renewed(20*sec, 0).noticed(why, 21*sec, time.Hour)
+	if s := noticed.decide(21 * sec); s != (step{do: tell, stop: stop{time.Hour + 21*sec, why}}) {
 		t.Errorf("got %+v", s)
 	}
-	if s := noticed.passedOn(21*sec).noticed(why, 40*sec).decide(40 * sec); s.do != renew {
+	told := noticed.passedOn(21 * sec)
+	if s := told.noticed(why, 40*sec, time.Hour).decide(40 * sec); s.do != renew {
 		t.Errorf("told twice: %+v", s)
+	}
+	expired := told.noticed(why, 40*sec, time.Hour).decide(20*sec + minuteTerm)
+	if expired != (step{do: tell, stop: stop{20*sec + minuteKill, ErrExpiring}}) {
+		t.Errorf("the lease has run out: %+v", expired)
+	}
+	if s := told.passedOn(20*sec + minuteTerm).decide(time.Hour); s.do != renew {
+		t.Errorf("told twice of the lease: %+v", s)
+	}
+	if s := told.failed(backends.ErrLost, 40*sec).decide(40 * sec); s.do != tell || s.stop.kill != 42*sec {
+		t.Errorf("the lease is gone: %+v", s)
+	}
+	late := aMinute().noticed(why, minuteTerm, time.Hour)
+	if s := late.decide(minuteTerm); s.stop.why != ErrExpiring {
+		t.Errorf("the lease comes first: %+v", s)
+	}
+	if s := late.passedOn(minuteTerm).decide(minuteTerm); s.do == tell {
+		t.Errorf("the command is being stopped, and told %+v", s)
 	}
 }
 
@@ -133,7 +158,7 @@ func TestStanding(t *testing.T) {
 		{"unproven", fresh, minuteTerm, ErrExpiring},
 		{"gone", fresh.failed(backends.ErrLost, sec), sec, backends.ErrLost},
 		{"gone and told", fresh.failed(backends.ErrLost, sec).passedOn(sec), sec, backends.ErrLost},
-		{"asked to stop, but held", fresh.noticed(errors.New("break"), sec), sec, nil},
+		{"asked to stop, but held", fresh.noticed(errors.New("break"), sec, sec), sec, nil},
 	} {
 		if got := tc.term.standing(tc.now); got != tc.want {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)

@@ -138,8 +138,19 @@ func resized(master *os.File) error {
 }
 
 func TestMain(m *testing.M) {
+	if os.Getenv("RUNNER_TEST_NOCGROUP") != "" {
+		fmt.Println(withoutCgroups())
+		os.Exit(1)
+	}
 	if script := os.Getenv("RUNNER_TEST_SCRIPT"); script != "" {
 		os.Exit(runScript(script))
+	}
+	if terms := os.Getenv("RUNNER_TEST_TERMS"); terms != "" {
+		if err := runTerms(terms); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }

@@ -17,7 +17,8 @@ import (
 
 const (
 	placeFor   = 15 * time.Second       // how long a dead waiter delays the line
-	askEvery   = 5 * time.Second        // keeps a place of placeFor through two questions lost in a row
+	askEvery   = 5 * time.Second        // keeps a place of placeFor through two questions lost in a row;
+	askOften   = time.Second            // where leases are shorter, but no more often than this: see askAgain
 	askAtMost  = 2 * time.Second        // one question; two and a half of them fit into patience,
 	askAtLast  = 8 * time.Second        // and one to a store that has long been silent: hundreds that ask anew each 2 s keep it busy
 	patience   = 5 * time.Second        // how long the store may be silent
@@ -191,6 +192,9 @@ func (l *line) judge(ctx context.Context, err error) Result {
 		level = slog.LevelWarn
 	}
 	l.why = telling(l.why, err)
+	if l.o.OnSilent != nil {
+		l.o.OnSilent(l.why)
+	}
 	l.o.Log.Log(context.Background(), level, "no answer from the store, asking again", "key", l.o.Request.Key, "err", err)
 	l.tell(nil)
 	return Result{}
@@ -225,7 +229,11 @@ func (l *line) tell(held *backends.HeldError) {
 // findPidfds has package os find out whether the kernel has pidfds, for which it starts a
 // process: a quarter of a millisecond that is better spent while the store is asked than
 // when the turn of the command has come.
-func findPidfds() { os.FindProcess(os.Getpid()) }
+func findPidfds() {
+	if us, err := os.FindProcess(os.Getpid()); err == nil {
+		us.Release()
+	}
+}
 
 func (l *line) ofOurChain(c backends.Claim) bool { return slices.Contains(l.o.Chain, c.ID) }
 
@@ -248,7 +256,7 @@ func (l *line) patienceLeft() time.Duration {
 // in front has ended, the place needs keeping, or the wait is over.
 func (l *line) await(ctx context.Context) {
 	began := l.clock()
-	longest := min(askEvery, l.waitLeft())
+	longest := min(l.askAgain(), l.waitLeft())
 	if l.held.RetryAfter > 0 {
 		longest = min(longest, l.held.RetryAfter)
 	}
@@ -260,6 +268,13 @@ func (l *line) await(ctx context.Context) {
 	}
 	pause(ctx, min(early, l.waitLeft()))
 	l.floor = min(2*l.floor, hintFloorMax)
+}
+
+// askAgain is how long to wait for the next question without a hint. Whoever isn't first in line
+// hears of a new holder by asking alone, and must have asked once before that one's lease can end:
+// all who want a key mostly ask for the same TTL.
+func (l *line) askAgain() time.Duration {
+	return min(askEvery, max(l.o.Request.TTL, askOften))
 }
 
 // hint returns when the store says that the line may have moved, and after longest.

@@ -142,6 +142,34 @@ func TestExpiryIsAskedForInTime(t *testing.T) {
 	})
 }
 
+// Who learns of the holder by asking alone does so before a lease as short as its own can end.
+func TestShortLeasesAreAskedForMoreOften(t *testing.T) {
+	for ttl, want := range map[time.Duration]time.Duration{
+		500 * time.Millisecond: sec, 2 * sec: 2 * sec, 5 * sec: 5 * sec, time.Minute: 5 * sec,
+	} {
+		t.Run(ttl.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := mem.New()
+				b.Acquire(t.Context(), backends.Request{Key: "k", ID: "other", Mode: backends.Exclusive, TTL: time.Hour})
+				clock := newClock()
+				var asked []time.Duration
+				f := &faulty{Backend: b,
+					wait: func(ctx context.Context, _ *backends.HeldError) error { <-ctx.Done(); return ctx.Err() },
+					acquire: func(ctx context.Context, r backends.Request) (backends.Lease, error) {
+						asked = append(asked, clock.now())
+						return b.Acquire(ctx, r)
+					}}
+				o := waitFor(f, 12*sec)
+				o.Request.TTL, o.Grace = ttl, ttl/10
+				acquire(t.Context(), o, clock.now)
+				if len(asked) < 3 || asked[1] != want || asked[2] != 2*want {
+					t.Errorf("asked at %v, want every %v", asked, want)
+				}
+			})
+		})
+	}
+}
+
 func TestHintsForNothingMakeNoBusyLoop(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error
@@ -551,8 +579,8 @@ func TestTheWaitIsTold(t *testing.T) {
 		{"skipped at once", 0, "h", nil},
 		{"a fault at once", 0, "fg", nil},
 		{"granted in the end", Forever, "hhg", []string{"held", "held", "end "}},
-		{"a fault at the start", Forever, "fg", []string{"nothing", "end "}},
-		{"a fault in line", Forever, "hffhg", []string{"held", "nothing", "nothing", "held", "end "}},
+		{"a fault at the start", Forever, "fg", []string{"a fault", "end "}},
+		{"a fault in line", Forever, "hffhg", []string{"held", "a fault", "a fault", "held", "end "}},
 		{"given up", 7 * sec, "hhhhhhh", []string{"held", "held", "end skipped"}},
 		{"refused", Forever, "hr", []string{"held", "end unavailable"}},
 	} {
@@ -575,9 +603,12 @@ func TestTheWaitIsTold(t *testing.T) {
 			}, wait: func(ctx context.Context, _ *backends.HeldError) error { <-ctx.Done(); return ctx.Err() }}
 			var told []string
 			o := waitFor(f, c.wait)
+			why := ""
+			o.OnSilent = func(err error) { why = err.Error() }
 			o.OnWait = func(held *backends.HeldError) {
 				if held == nil {
-					told = append(told, "nothing")
+					told = append(told, why)
+					why = "nothing"
 				} else {
 					told = append(told, "held")
 				}

@@ -112,25 +112,6 @@ func unitMaxRuntime(m *machine) {
 	m.tries(0)
 }
 
-// unitImporter: it is active in line, can be stopped there, and takes over.
-func unitImporter(m *machine, unit, env block) {
-	m.script("importer", "echo up >>/var/log/up\nexec sleep 1000\n")
-	m.write("/nightly-report.env", 0o600, "FLOCKD_BACKEND="+rootsDB+"\n")
-	m.sh("mkdir -p /var/lib/flockd; cd /;" + env.text)
-	m.install(unit)
-	m.sh("systemd-analyze verify " + unit.name)
-	m.hold("-b " + rootsDB + " -k importer")
-	m.runs("importer", "/var/log/importer", "waiting for importer")
-	m.has("importer", "ActiveState", "active")
-	m.sh("systemctl stop importer")
-	m.has("importer", "Result", "success")
-	m.sh("rm /var/log/importer")
-	m.runs("importer", "/var/log/importer", "waiting for importer")
-	m.lacks("/var/log/up", "up")
-	m.sh("kill $(cat /tmp/held)")
-	m.await("/var/log/up", "up")
-}
-
 // unitNotify: the command may tell systemd that it is ready.
 func unitNotify(m *machine) {
 	m.script("report.sh", "systemd-notify --ready\nexec sleep 1000\n")

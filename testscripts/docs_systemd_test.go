@@ -26,7 +26,7 @@ func TestSystemdPage(t *testing.T) {
 	credential, secret := p.take("ini", dropIns+"store.conf"), p.take("sh", "")
 	variable, env := p.take("ini", dropIns+"store.conf"), p.take("sh", "")
 	hold := p.take("ini", dropIns+"hold.conf")
-	importer := p.take("ini", unitDir+"importer.service")
+	importer, cleanup := p.take("ini", unitDir+"importer.service"), p.take("ini", unitDir+"importer.service.d/cleanup.conf")
 	hardening := p.take("ini", dropIns+"hardening.conf")
 	p.done()
 	inMachines(t, bootWith(service), map[string]func(*machine){
@@ -47,6 +47,10 @@ func TestSystemdPage(t *testing.T) {
 		"variable":    func(m *machine) { unitVariable(m, variable, env) },
 		"hold":        func(m *machine) { unitHold(m, hold) },
 		"importer":    func(m *machine) { unitImporter(m, importer, env) },
+		"reload":      func(m *machine) { unitReload(m, importer, env) },
+		"watchdog":    func(m *machine) { unitWatchdog(m, importer, env) },
+		"leader dies": func(m *machine) { unitLeaderDies(m, importer, env) },
+		"clean-up":    func(m *machine) { unitCleanUp(m, importer, env, cleanup) },
 		"notify":      unitNotify,
 		"hardening":   func(m *machine) { unitHardening(m, user, hardening) },
 		"restricted":  func(m *machine) { unitRestricted(m, user) },

@@ -22,7 +22,7 @@ type block struct{ language, name, text string }
 
 var (
 	fenced  = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
-	comment = regexp.MustCompile(`(?m)^# (/\S+|crontab -e|~/\S+)$`)
+	comment = regexp.MustCompile(`(?m)^# (/\S+|crontab -e|~/\S+|\./\S+)$`)
 )
 
 // readPage reads docs/NAME. When the test is over, each block must have been taken.
@@ -30,18 +30,22 @@ func readPage(t *testing.T, name string) *page {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../docs", name))
 	must(t, err)
-	p := &page{T: t}
-	for _, found := range fenced.FindAllStringSubmatch(string(text), -1) {
-		b := block{language: found[1], text: found[2]}
-		if name := comment.FindStringSubmatch(b.text); name != nil {
-			b.name = name[1]
-		}
-		p.blocks = append(p.blocks, b)
-	}
+	p := &page{T: t, blocks: blocksOf(text)}
 	if regexp.MustCompile(`(?m)^(    |\t)`).MatchString(fenced.ReplaceAllString(string(text), "")) {
 		t.Errorf("%s: a block without a fence, which nobody runs", name)
 	}
 	return p
+}
+
+func blocksOf(text []byte) (blocks []block) {
+	for _, found := range fenced.FindAllSubmatch(text, -1) {
+		b := block{language: string(found[1]), text: string(found[2])}
+		if name := comment.FindStringSubmatch(b.text); name != nil {
+			b.name = name[1]
+		}
+		blocks = append(blocks, b)
+	}
+	return blocks
 }
 
 // take is the page's next block, which must be of a language and name.

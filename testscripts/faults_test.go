@@ -93,10 +93,10 @@ func (r *rig) waiting(j *job) {
 	until(r, "waiting", func() bool { return strings.Contains(j.stderr.String(), "waiting for k") })
 }
 
-// token is the one of a run of another key.
+// token is the one of a run of another key. A busy server may take its time for the first.
 func (r *rig) token() int64 {
 	r.Helper()
-	r.run(r.direct, "other", "--", "sh", "-c", "echo $FLOCKD_TOKEN >token").ends(0)
+	r.run(r.direct, "other", "--wait", "30s", "--", "sh", "-c", "echo $FLOCKD_TOKEN >token").ends(0)
 	return r.number("token")
 }
 

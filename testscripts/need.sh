@@ -10,7 +10,9 @@ package() {
 	xargs) echo findutils ;;
 	ps) if command -v apk >/dev/null || command -v apt-get >/dev/null; then echo procps; else echo procps-ng; fi ;;
 	atd) echo at ;;
+	sqlite3) if command -v apt-get >/dev/null; then echo sqlite3; else echo sqlite; fi ;;
 	systemctl) echo systemd ;;
+	ip) if command -v dnf >/dev/null; then echo iproute; else echo iproute2; fi ;;
 	dbus-daemon) echo dbus ;;
 	redis-server) if command -v apt-get >/dev/null; then echo redis-server; else echo redis; fi ;;
 	postgres) if command -v dnf >/dev/null; then echo postgresql-server; else echo postgresql; fi ;;

@@ -11,6 +11,7 @@ import (
 // TestPgBouncer has all go through a pooler: in transaction mode as many clients as like, on
 // two sessions of the server.
 func TestPgBouncer(t *testing.T) {
+	t.Parallel()
 	for mode, pool := range map[string]string{"transaction": "default_pool_size=2", "session": "default_pool_size=8"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

@@ -23,6 +23,7 @@ import (
 
 // TestPostgresFaults are those that only a PostgreSQL has.
 func TestPostgresFaults(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]struct {
 		settings []string
 		show     func(*rig)

@@ -198,7 +198,7 @@ func (r *rig) launch(cmd *exec.Cmd) *job {
 	defer stderr.Close()
 	j := &job{r: r, cmd: cmd, stderr: output{stderr}, done: make(chan error, 1)}
 	j.cmd.Dir = r.dir
-	j.cmd.Env = append(j.cmd.Env, "PATH="+r.path, "HOME="+r.dir, "FLOCKD_CONFIG="+os.DevNull)
+	j.cmd.Env = append([]string{"PATH=" + r.path, "HOME=" + r.dir, "FLOCKD_CONFIG=" + os.DevNull}, j.cmd.Env...)
 	j.cmd.Stderr = stderr
 	j.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := j.cmd.Start(); err != nil {
@@ -275,6 +275,12 @@ func (r *rig) await(file string) {
 func (r *rig) exists(file string) bool {
 	_, err := os.Stat(filepath.Join(r.dir, file))
 	return err == nil
+}
+
+// text of a file, "" if there is none.
+func (r *rig) text(file string) string {
+	text, _ := os.ReadFile(filepath.Join(r.dir, file))
+	return string(text)
 }
 
 // forget removes what a probe has written.

@@ -179,12 +179,6 @@ func (s *session) script(name, text string) {
 	}
 }
 
-// text of a file, "" if there is none.
-func (s *session) text(file string) string {
-	text, _ := os.ReadFile(filepath.Join(s.dir, file))
-	return string(text)
-}
-
 func (s *session) hangUp() {
 	if s.pty != nil {
 		s.pty.Close()

@@ -23,18 +23,19 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(withProgram{m}, map[string]func(){
-		"probe":    probe,
-		"locker":   locker,
-		"closed":   closed,
-		"unread":   unread,
-		"awkward":  awkward,
-		"nocgroup": nocgroup,
-		"machine":  machineInit,
-		"hears":    hears,
-		"blocked":  blocked,
-		"counts":   counts,
-		"sharer":   sharer,
-		"bereave":  bereave,
+		"probe":     probe,
+		"locker":    locker,
+		"closed":    closed,
+		"unread":    unread,
+		"awkward":   awkward,
+		"nocgroup":  nocgroup,
+		"machine":   machineInit,
+		"hears":     hears,
+		"blocked":   blocked,
+		"counts":    counts,
+		"sharer":    sharer,
+		"bereave":   bereave,
+		"elsewhere": elsewhere,
 	})
 }
 

@@ -72,7 +72,7 @@ var properties = slices.Concat(
 	exclusiveProperties, renewProperties, releaseProperties, tokenProperties,
 	lineProperties, hintProperties, turnProperties, watchProperties,
 	modeProperties, sharedProperties, slotProperties, minHoldProperties,
-	noticeProperties, removalProperties, toldProperties, statusProperties, listProperties,
+	noticeProperties, resignProperties, removalProperties, toldProperties, statusProperties, listProperties,
 	ledgerProperties, entryProperties, flightProperties, periodProperties, registerProperties,
 	keyProperties, recordProperties, raceProperties, abilityProperties,
 )

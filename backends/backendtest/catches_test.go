@@ -18,7 +18,7 @@ import (
 
 // faults are the broken stores, by what they do.
 var faults = allFaults(
-	holdFaults, lineFaults, turnFaults, sharingFaults, modeFaults, watchFaults, noticeFaults, removalFaults, toldFaults, recordFaults, ledgerFaults, flightFaults,
+	holdFaults, lineFaults, turnFaults, sharingFaults, modeFaults, watchFaults, noticeFaults, resignFaults, removalFaults, toldFaults, recordFaults, ledgerFaults, flightFaults,
 )
 
 func allFaults(maps ...map[string]fault) map[string]fault {

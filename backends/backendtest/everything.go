@@ -32,9 +32,11 @@ func Everything(t testing.TB, b backends.Backend) {
 		t.Error(err)
 	}
 	ends(t, b, lease, holder.Owner)
-	if next := mustAcquire(t, b, waiter); next.Token <= lease.Token {
+	next := mustAcquire(t, b, waiter)
+	if next.Token <= lease.Token {
 		t.Errorf("token %d after %d", next.Token, lease.Token)
 	}
+	fences(t, b, lease.Token, next.Token)
 	if err := b.Ask(t.Context(), key, waiter.ID, backends.Notice{Kind: backends.Break, Force: true}); err != nil {
 		t.Error(err)
 	}
@@ -63,6 +65,17 @@ func ends(t testing.TB, b backends.Backend, lease backends.Lease, owner backends
 	if err := ledger.Forget(t.Context(), lease.Key, lease.Run); err != nil {
 		t.Error(err)
 	}
+}
+
+// fences admits two tokens, and then sees the smaller one refused.
+func fences(t testing.TB, b backends.Backend, smaller, larger backends.Token) {
+	t.Helper()
+	resource := "资源 \\ ' " + backends.NewID()[:8]
+	for _, token := range []backends.Token{smaller, smaller, larger} {
+		Admit(t, b, resource, token)
+	}
+	WantStale(t, RegisterOf(t, b).Admit(t.Context(), resource, smaller), larger)
+	WantHighest(t, b, resource, larger)
 }
 
 func mustAcquire(t testing.TB, b backends.Backend, r backends.Request) backends.Lease {

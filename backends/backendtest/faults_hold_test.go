@@ -102,7 +102,7 @@ var holdFaults = map[string]fault{
 		caught: "RenewExtends",
 		renew: func(s *store, ctx context.Context, lease backends.Lease) (backends.Renewal, error) {
 			renewal, err := s.Store.Renew(ctx, lease)
-			if s.knows(lease.ID).client == s.client {
+			if p := s.knows(lease.ID); p.client == s.client && !p.cools {
 				lease.TTL /= 2
 				s.Store.Renew(ctx, lease)
 			}

@@ -111,10 +111,10 @@ var noticeFaults = map[string]fault{
 	},
 }
 
-// noticed reports whether anybody in the line of key has a notice.
+// noticed reports whether anybody who waits in the line of key has a notice.
 func (s *store) noticed(ctx context.Context, key string) bool {
 	for _, c := range s.line(ctx, key) {
-		if c.Notice != (backends.Notice{}) {
+		if c.State == backends.Waiting && c.Notice != (backends.Notice{}) {
 			return true
 		}
 	}

@@ -199,12 +199,24 @@ var recordFaults = map[string]fault{
 	"admits in two steps": {
 		caught: "RegisterIsAtomic",
 		admit: func(s *store, ctx context.Context, resource string, token backends.Token) error {
+			if err := backends.CheckAdmit(resource, token); err != nil {
+				return err
+			}
 			highest, _ := s.Store.Highest(ctx, resource)
 			time.Sleep(time.Duration(1<<20 - token))
 			if token < highest {
 				return &backends.StaleError{Resource: resource, Token: token, Highest: highest}
 			}
 			return s.Store.Reset(ctx, resource, token, true)
+		},
+	},
+	"admits what is no token": {
+		caught: "RegisterRefusesNonsense",
+		admit: func(s *store, ctx context.Context, resource string, token backends.Token) error {
+			if token > backends.MaxToken {
+				return nil
+			}
+			return s.Store.Admit(ctx, resource, token)
 		},
 	},
 	"misreads newer records": {
@@ -240,11 +252,21 @@ var recordFaults = map[string]fault{
 			return lease, err
 		},
 	},
+	"takes what keeps the key for the lease": {
+		caught: "TTLOfAHoldIsShown",
+		inspect: func(s *store, ctx context.Context, key string) (backends.Status, error) {
+			status, err := s.Store.Inspect(ctx, key)
+			for i, c := range status.Line {
+				status.Line[i].TTL = c.Expires.Sub(c.Renewed)
+			}
+			return status, err
+		},
+	},
 	"does not say which token came before": {
 		caught: "RegisterRefusesStale",
 		admit: func(s *store, ctx context.Context, resource string, token backends.Token) error {
 			err := s.Store.Admit(ctx, resource, token)
-			if errors.Is(err, backends.ErrStale) {
+			if errors.Is(err, backends.ErrStale) && token == 1<<40+6 { // not in a crowd
 				return backends.ErrStale
 			}
 			return err

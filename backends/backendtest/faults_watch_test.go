@@ -103,10 +103,10 @@ func (s *store) waitOr(ctx context.Context, held *backends.HeldError, happened f
 		s.poll(either, happened)
 	}()
 	err := s.Store.Wait(either, held)
-	if err != nil && ctx.Err() == nil {
-		return nil
+	if err != nil {
+		return ctx.Err() // nil: it was the other
 	}
-	return err
+	return nil
 }
 
 // poll looks every second until something has happened.

@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"flockd/backends"
@@ -17,6 +18,7 @@ var hintProperties = []property{
 	{name: "SharedWaitForTheExclusive", needs: Waits | SharedHolds, test: waitShared},
 	{name: "FirstForASlotWaitsForAnyHolder", needs: Waits | SlotHolds, test: waitSlot},
 	{name: "NextForASlotWaitsForTheTurnInFront", needs: Waits | SlotHolds, test: waitTurn},
+	{name: "FirstInLineIsGrantedWhenTheLeaseEnds", test: grantedAtTheEnd},
 }
 
 func waitRelease(e *env) {
@@ -122,4 +124,56 @@ func waitTurn(e *env) {
 	c.grant(first)
 	wait.returns()
 	d.grant(second)
+}
+
+// The holder has renewed since the waiter has first asked, and dies. What tells the waiter is an
+// answer or a hint: it seldom asks without them. Both are connected before, and the lease is long
+// enough, for a busy machine to renew it.
+func grantedAtTheEnd(e *env) {
+	a, b, _ := e.trio()
+	b.status()
+	hold, req := a.request(), b.queue()
+	hold.TTL, req.TTL = 3*e.h.TTL, 4*e.h.TTL
+	lease := a.grant(hold)
+	asked := time.Now()
+	held := b.held(req)
+	time.Sleep(e.h.TTL / 4) // by which the renewal puts the end off
+	a.renew(lease)
+	renewed := time.Now()
+	seldom := e.patient / 2
+	at := b.standsInLine(req, asked, held, seldom)
+	if late := at.Sub(renewed) - lease.TTL - e.h.Granularity; late > seldom*3/4 {
+		e.Errorf("granted %v after the lease has ended", late)
+	}
+}
+
+// standsInLine waits as flockd does, on from when it asked and was answered held, and asks every
+// so often at least. It returns when the answer came that req is granted.
+func (c client) standsInLine(req backends.Request, asked time.Time, held *backends.HeldError, every time.Duration) time.Time {
+	c.e.Helper()
+	for {
+		longest := every
+		if held.RetryAfter > 0 {
+			longest = min(longest, held.RetryAfter)
+		}
+		c.hint(held, longest-time.Since(asked))
+		asked = time.Now()
+		_, err := c.Acquire(c.e.Context(), req)
+		if err == nil {
+			return time.Now()
+		}
+		if held = nil; !errors.As(err, &held) {
+			c.e.Fatalf("Acquire = %v, want a lease or ErrHeld", err)
+		}
+	}
+}
+
+// hint returns when the line may have moved, and after longest.
+func (c client) hint(held *backends.HeldError, longest time.Duration) {
+	ctx, cancel := context.WithTimeout(c.e.Context(), longest)
+	defer cancel()
+	if waiter, ok := backends.As[backends.Waiter](c.Backend); ok && waiter.Wait(ctx, held) == nil {
+		return
+	}
+	<-ctx.Done()
 }

@@ -12,6 +12,7 @@ var minHoldProperties = []property{
 	{name: "MinHoldPassesInTime", needs: MinHolds, test: minHoldPasses},
 	{name: "MinHoldOverIsNoDelay", needs: MinHolds, test: minHoldOver},
 	{name: "MinHoldDoesNotEndALease", needs: MinHolds, test: minHoldShort},
+	{name: "TTLOfAHoldIsShown", needs: MinHolds, test: ttlShown},
 	{name: "CoolingIsNoHold", needs: MinHolds, test: coolingIsNoHold},
 	{name: "CoolingIsShown", needs: MinHolds, test: coolingShown},
 	{name: "AskingAgainDoesNotEndCooling", needs: MinHolds, test: askingWhileCooling},
@@ -70,6 +71,26 @@ func minHoldShort(e *env) {
 	e.ended(e.h.TTL / 4)
 	b.held(b.request())
 	a.renew(lease)
+}
+
+// Whoever renews for as long as is shown leaves the lease as long as it is, also where the key is
+// kept for longer.
+func ttlShown(e *env) {
+	a, b, _ := e.trio()
+	lease := a.grant(a.cools(e.long, 2*e.long))
+	for range 2 {
+		shown := b.inLine(lease.ID)
+		if shown == nil || shown.TTL <= 0 {
+			e.Fatalf("the holder is shown as %+v", shown)
+		}
+		same := lease
+		same.TTL = shown.TTL
+		if got := b.renew(same).TTL; got != lease.TTL {
+			e.Errorf("shown is %v, by which it is renewed for %v, and not %v", shown.TTL, got, lease.TTL)
+		}
+		lease.TTL /= 2
+		lease.TTL = a.renew(lease).TTL
+	}
 }
 
 func coolingIsNoHold(e *env) {

@@ -2,7 +2,9 @@ package backendtest
 
 import (
 	"errors"
+	"strings"
 	"sync"
+	"testing"
 
 	"flockd/backends"
 )
@@ -13,6 +15,7 @@ var registerProperties = []property{
 	{name: "RegisterKnowsResourcesApart", needs: Registers, test: resourcesApart},
 	{name: "ResetLowersOnlyIfTold", needs: Registers, test: resetLowers},
 	{name: "RegisterIsAtomic", needs: Registers, test: registerAtomic},
+	{name: "RegisterRefusesNonsense", needs: Registers, test: registerRefusesNonsense},
 }
 
 func (c client) register() backends.Register {
@@ -31,9 +34,7 @@ func (c client) admits(resource string, token backends.Token) {
 
 func (c client) highest(resource string, want backends.Token) {
 	c.e.Helper()
-	if token, err := c.register().Highest(c.e.Context(), resource); err != nil || token != want {
-		c.e.Errorf("Highest = %d, %v; want %d", token, err, want)
-	}
+	WantHighest(c.e, c.Backend, resource, want)
 }
 
 func admitsLarger(e *env) {
@@ -42,18 +43,18 @@ func admitsLarger(e *env) {
 	e.is(err, backends.ErrNotFound, "Highest")
 	a.admits(e.key, 5)
 	b.admits(e.key, 5)
-	b.admits(e.key, 1<<53-1)
+	b.admits(e.key, backends.MaxToken)
 }
 
 func refusesStale(e *env) {
 	a, b, _ := e.trio()
-	a.admits(e.key, 7)
-	err := b.register().Admit(e.Context(), e.key, 6)
+	a.admits(e.key, 1<<40+7)
+	err := b.register().Admit(e.Context(), e.key, 1<<40+6)
 	var stale *backends.StaleError
-	if !errors.As(err, &stale) || *stale != (backends.StaleError{Resource: e.key, Token: 6, Highest: 7}) {
+	if !errors.As(err, &stale) || *stale != (backends.StaleError{Resource: e.key, Token: 1<<40 + 6, Highest: 1<<40 + 7}) {
 		e.Errorf("Admit = %v (%+v), want a StaleError", err, stale)
 	}
-	b.highest(e.key, 7)
+	b.highest(e.key, 1<<40+7)
 }
 
 func resourcesApart(e *env) {
@@ -79,22 +80,82 @@ func resetLowers(e *env) {
 	a.admits(e.key, 6)
 }
 
-// Whatever the order in which they come, the largest stays.
+// Whatever the order in which they come, the answers are those of one register.
 func registerAtomic(e *env) {
-	const clients, tokens = 8, 25
+	const clients, each = 8, 25
 	var all sync.WaitGroup
+	h := newHistory(e.key)
 	for n := range clients {
 		c := e.client()
 		all.Go(func() {
-			for i := range tokens {
-				token := backends.Token(1 + i*clients + n)
-				err := c.register().Admit(e.Context(), e.key, token)
-				if err != nil && !errors.Is(err, backends.ErrStale) {
-					e.Errorf("Admit(%d) = %v", token, err)
+			for i := range each {
+				if err := h.ask(e.Context(), n, c.register(), admission{token: backends.Token(1 + i*clients + n)}); err != nil {
+					e.Errorf("Admit = %v", err)
 				}
 			}
 		})
 	}
 	all.Wait()
-	e.client().highest(e.key, clients*tokens)
+	e.client().highest(e.key, clients*each)
+	h.check(e.T)
+}
+
+// What makes no sense is refused, with nothing done.
+func registerRefusesNonsense(e *env) {
+	a := e.client()
+	for _, to := range []struct {
+		resource string
+		token    backends.Token
+	}{
+		{e.key, 0}, {e.key, -1}, {e.key, backends.MaxToken + 1}, {e.key, 1<<63 - 1}, {"", 1}, {"a\nb", 1},
+		{strings.Repeat("x", backends.MaxKey+1), 1},
+	} {
+		e.is(a.register().Admit(e.Context(), to.resource, to.token), backends.ErrRefused, "Admit")
+		e.is(a.register().Reset(e.Context(), to.resource, to.token, true), backends.ErrRefused, "Reset")
+	}
+	_, err := a.register().Highest(e.Context(), e.key)
+	e.is(err, backends.ErrNotFound, "Highest")
+}
+
+// RegisterOf is the store's register, which it must have.
+func RegisterOf(t testing.TB, b backends.Backend) backends.Register {
+	t.Helper()
+	r, ok := backends.As[backends.Register](b)
+	if !ok {
+		t.Fatal("the store has no register")
+	}
+	return r
+}
+
+// Admit must succeed.
+func Admit(t testing.TB, b backends.Backend, resource string, token backends.Token) {
+	t.Helper()
+	if err := RegisterOf(t, b).Admit(t.Context(), resource, token); err != nil {
+		t.Fatalf("Admit(%d) = %v", token, err)
+	}
+}
+
+// ResetTo sets the highest token, which it may lower.
+func ResetTo(t testing.TB, b backends.Backend, resource string, to backends.Token) {
+	t.Helper()
+	if err := RegisterOf(t, b).Reset(t.Context(), resource, to, true); err != nil {
+		t.Fatalf("Reset(%d) = %v", to, err)
+	}
+}
+
+// WantHighest holds the resource's highest token to want.
+func WantHighest(t testing.TB, b backends.Backend, resource string, want backends.Token) {
+	t.Helper()
+	if token, err := RegisterOf(t, b).Highest(t.Context(), resource); err != nil || token != want {
+		t.Errorf("Highest = %d, %v; want %d", token, err, want)
+	}
+}
+
+// WantStale holds the answer to an Admit to be that highest came before.
+func WantStale(t testing.TB, err error, highest backends.Token) {
+	t.Helper()
+	var stale *backends.StaleError
+	if !errors.As(err, &stale) || stale.Highest != highest {
+		t.Errorf("err = %v, want stale after %d", err, highest)
+	}
 }

@@ -143,16 +143,18 @@ func placeNoRun(e *env) {
 
 // A run that had time to succeed though it was asked to stop is the last success too.
 func runSaysWhoAsked(e *env) {
-	a, b, _ := e.trio()
-	lease := a.grant(a.request())
-	b.ask(lease.ID, b.notice(backends.Break))
-	outcome := succeeded
-	outcome.Notice = a.renew(lease).Notice
-	a.releaseWith(lease, outcome)
-	s := b.status()
-	e.isRun("last run", s.Last, a, lease, outcome)
-	e.isRun("last success", s.LastSuccess, a, lease, outcome)
-	if outcome.Notice != b.notice(backends.Break) {
-		e.Errorf("notice %+v", outcome.Notice)
+	for _, kind := range []backends.NoticeKind{backends.Break, backends.Resign} {
+		a, b, _ := e.trio()
+		lease := a.grant(a.request())
+		b.ask(lease.ID, b.notice(kind))
+		outcome := succeeded
+		outcome.Notice = a.renew(lease).Notice
+		a.releaseWith(lease, outcome)
+		s := b.status()
+		e.isRun("last run", s.Last, a, lease, outcome)
+		e.isRun("last success", s.LastSuccess, a, lease, outcome)
+		if outcome.Notice != b.notice(kind) {
+			e.Errorf("notice %+v", outcome.Notice)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"flockd/backends"
+	"flockd/backends/backendtest"
 	"flockd/backends/backendtest/servers"
 )
 
@@ -114,6 +115,7 @@ func TestUsers(t *testing.T) {
 			} {
 				_, err := open(t, "etcd://"+c.user+addr).Acquire(t.Context(), req)
 				isRefused(t, err, c.text, c.hint)
+				isRefused(t, open(t, "etcd://"+c.user+addr).Admit(t.Context(), "a", 7), c.text, c.hint)
 			}
 			_, err := open(t, "etcd://alice:alicepw@"+addr+"/other").Acquire(t.Context(), req)
 			isRefused(t, err, "below other/", "--prefix=true other/")
@@ -149,6 +151,9 @@ func usesAll(t testing.TB, s *Store) {
 	if got := line(t, s, req.Key); len(got) > 0 {
 		t.Errorf("%v is in line", got)
 	}
+	backendtest.Admit(t, s, req.Key, 7)
+	backendtest.ResetTo(t, s, req.Key, 5)
+	backendtest.WantHighest(t, s, req.Key, 5)
 }
 
 // A user is no harm where etcd asks for none.

@@ -24,12 +24,15 @@ func conforms(t *testing.T, version servers.Version) {
 		// The server looks every 500 ms for leases that ended, the lease of a MinHold is up
 		// to a second longer, and a busy machine may be late by as much.
 		Granularity: 2500 * time.Millisecond,
-		Has:         backendtest.All &^ (backendtest.Registers | backendtest.Dates),
+		Has:         backendtest.All &^ backendtest.Dates,
 		Newer: func(t testing.TB, key string) {
 			s := open(t, "etcd://"+server.Addr)
 			put(t, s, s.names(key).line+backends.NewID(), fmt.Sprintf(`{"v": %d}`, backends.RecordVersion+1))
 		},
 	}
 	backendtest.Run(t, h)
+	if version == servers.Current { // some seconds, for each answer is a step of the cluster
+		t.Run("RegisterStorm", func(t *testing.T) { backendtest.RegisterStorm(t, h) })
+	}
 	t.Run("Compare", func(t *testing.T) { backendtest.Compare(t, h, mem.New()) })
 }

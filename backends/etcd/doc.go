@@ -13,6 +13,7 @@
 //	PREFIX/done/KEY/RUN     a run that has succeeded, under a lease as long as it is kept, or none
 //	PREFIX/runs/KEY/last    the key's last run
 //	PREFIX/runs/KEY/success the key's last run that succeeded
+//	PREFIX/fence/RESOURCE   the highest token that the resource, escaped as a key is, has seen
 //
 // The fencing token is the revision of the grant, which is the hold's create revision: the second
 // in line may be granted the key before the first.

@@ -31,7 +31,8 @@ func isMembers(err error) bool {
 // named says whose error it is, where it is a member's and not an answer of ours.
 func named(l *link, err error) error {
 	for _, answer := range []error{
-		backends.ErrHeld, backends.ErrDone, backends.ErrLost, backends.ErrNotFound, backends.ErrRefused, context.Canceled,
+		backends.ErrHeld, backends.ErrDone, backends.ErrLost, backends.ErrNotFound, backends.ErrStale, backends.ErrRefused,
+		context.Canceled,
 	} {
 		if errors.Is(err, answer) {
 			return err
@@ -73,7 +74,7 @@ func isContext(err error) bool {
 
 // failed names the request that err is about. Nil stays nil.
 func (s *Store) failed(op, key string, err error) error {
-	if err == nil || errors.Is(err, backends.ErrHeld) || errors.Is(err, backends.ErrDone) {
+	if err == nil || errors.Is(err, backends.ErrHeld) || errors.Is(err, backends.ErrDone) || errors.Is(err, backends.ErrStale) {
 		return err
 	}
 	return fmt.Errorf("%s %q: %w", op, key, s.classify(err))

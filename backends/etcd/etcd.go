@@ -25,6 +25,7 @@ var _ interface {
 	backends.Waiter
 	backends.Watcher
 	backends.Ledger
+	backends.Register
 	backends.Cautioner
 } = (*Store)(nil)
 

@@ -50,7 +50,7 @@ func another(req backends.Request) backends.Request {
 
 func acquire(t testing.TB, s *Store, req backends.Request) backends.Lease {
 	t.Helper()
-	lease, err := s.Acquire(t.Context(), req)
+	lease, err := answered(t, s, req)
 	if err != nil {
 		t.Fatalf("Acquire = %v (%+v)", err, err)
 	}
@@ -59,12 +59,22 @@ func acquire(t testing.TB, s *Store, req backends.Request) backends.Lease {
 
 func held(t testing.TB, s *Store, req backends.Request) *backends.HeldError {
 	t.Helper()
-	_, err := s.Acquire(t.Context(), req)
+	_, err := answered(t, s, req)
 	var held *backends.HeldError
 	if !errors.As(err, &held) {
 		t.Fatalf("Acquire = %v, want a HeldError", err)
 	}
 	return held
+}
+
+// answered asks again where there was no answer, for as long as a cluster may take on a busy host.
+func answered(t testing.TB, s *Store, req backends.Request) (lease backends.Lease, err error) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+		if lease, err = s.Acquire(t.Context(), req); !errors.Is(err, context.DeadlineExceeded) {
+			break
+		}
+	}
+	return lease, err
 }
 
 func renew(t testing.TB, s *Store, lease backends.Lease) backends.Renewal {

@@ -122,6 +122,11 @@ func (n names) ranked(rank int64, id string) string {
 // completed is the key of a run that has succeeded.
 func (n names) completed(run string) string { return n.done + backends.Escape(run) }
 
+// fence is the key of a resource of the register: a key of flockd's may have the same name.
+func (s *Store) fence(resource string) string {
+	return s.prefix + "/fence/" + backends.Escape(resource)
+}
+
 // isID reports whether id is one of backends.NewID's: what else is in a line's
 // folder isn't ours.
 func isID(id string) bool {

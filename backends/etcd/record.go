@@ -126,6 +126,9 @@ func (c *claim) public() backends.Claim {
 	if minHold, err := time.ParseDuration(c.MinHold); err == nil && c.State == backends.Cooling {
 		p.Expires = c.Granted.Add(minHold)
 	}
+	if c.State == backends.Holding {
+		p.TTL = time.Duration(c.TTL) * time.Second
+	}
 	return p
 }
 

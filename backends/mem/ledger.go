@@ -114,6 +114,9 @@ func (s *Store) Highest(ctx context.Context, resource string) (backends.Token, e
 }
 
 func (s *Store) Reset(ctx context.Context, resource string, to backends.Token, down bool) error {
+	if err := backends.CheckAdmit(resource, to); err != nil {
+		return err
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

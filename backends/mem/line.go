@@ -48,7 +48,7 @@ func (c *claim) mayHold() bool { return c.State == backends.Waiting && c.Notice 
 
 // extend makes a hold last ttl from now.
 func (c *claim) extend(now time.Time, ttl time.Duration) backends.Lease {
-	c.Renewed, c.lease.TTL = now, ttl
+	c.Renewed, c.lease.TTL, c.TTL = now, ttl, ttl
 	c.lasts(now.Add(ttl))
 	return c.lease
 }
@@ -65,7 +65,7 @@ func (r *record) settle(now time.Time) {
 	r.line = slices.DeleteFunc(r.line, func(c *claim) bool { return !now.Before(c.Expires) })
 	for _, c := range r.line {
 		if c.State == backends.Holding && !now.Before(c.leaseEnd) {
-			c.State = backends.Cooling
+			c.State, c.TTL = backends.Cooling, 0
 		}
 	}
 }

@@ -19,5 +19,6 @@ func TestConformance(t *testing.T) {
 		Bubble: synctest.Test,
 	}
 	backendtest.Run(t, h)
+	t.Run("RegisterStorm", func(t *testing.T) { backendtest.RegisterStorm(t, h) })
 	t.Run("Compare", func(t *testing.T) { backendtest.Compare(t, h, mem.New()) })
 }

@@ -29,6 +29,9 @@ func TestReplica(t *testing.T) {
 		wantRefused(t, err, pair.Replica.Addr+" takes no writes")
 		_, err = s.Renew(t.Context(), lease)
 		wantRefused(t, err, pair.Replica.Addr+" takes no writes")
+		wantRefused(t, backendtest.RegisterOf(t, s).Admit(t.Context(), "a", 7), pair.Replica.Addr+" takes no writes")
+		_, err = backendtest.RegisterOf(t, s).Highest(t.Context(), "a")
+		wantRefused(t, err, pair.Replica.Addr+" takes no writes")
 	}
 	both := open(t, strings.Replace(replica, pair.Replica.Addr, pair.Replica.Addr+","+pair.Primary.Addr, 1))
 	renew(t, both, lease)
@@ -152,7 +155,7 @@ func TestReplicaIsTheSame(t *testing.T) {
 			handOver(s)
 		}
 		pair.Await()
-		const sum = "USE flockd; CHECKSUM TABLE flockd_keys, flockd_claims, flockd_ended, flockd_runs, flockd_ledger"
+		const sum = "USE flockd; CHECKSUM TABLE flockd_keys, flockd_claims, flockd_ended, flockd_runs, flockd_ledger, flockd_fences"
 		if a, b := says(t, pair.Primary, sum), says(t, pair.Replica, sum); a != b {
 			t.Errorf("%s: the primary has\n%s\nthe replica\n%s", format, a, b)
 		}

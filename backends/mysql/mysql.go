@@ -67,7 +67,7 @@ func (s *server) Do(ctx context.Context, step stored.Step, args ...any) ([][]byt
 			s.served.Store(true)
 			return rows, nil
 		case isMissing(err) && s.finds:
-			return nil, &backends.UnusedError{Address: s.address(), Why: "no flockd has used it"}
+			return nil, stored.Unused(s.address(), step)
 		case isMissing(err) && !made:
 			made = true
 			if err := s.make(ctx); err != nil {

@@ -190,6 +190,8 @@ func TestServer(t *testing.T) {
 		"Login": login, "Deadlock": deadlock, "LockTimeout": lockTimeout, "RenewalWaitsForNobody": renewalWaitsForNobody,
 		"ReadersWaitForNobody": readersWaitForNobody, "ManyAtOnce": manyAtOnce,
 		"Killed": killed, "Late": late, "Sweep": sweep, "Prefixes": prefixes, "UnixSocket": unixSocket, "TooManyConnections": tooMany,
+		"RegisterIsAdded": registerIsAdded, "RegisterIsAddedOnce": registerIsAddedOnce, "RegisterWithoutRights": registerWithoutRights,
+		"RegisterUnused": registerUnused, "RegisterOfTheLocked": registerOfTheLocked, "NewerRegister": newerRegister, "AdmitAgain": admitAgain,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,7 +22,7 @@ var files embed.FS
 // schema is all that is to be made, the tables first.
 var schema = sync.OnceValue(func() string {
 	var b strings.Builder
-	for _, name := range []string{"schema", "common", "line", "acquire", "hold", "ledger", "inspect", "sweep"} {
+	for _, name := range []string{"schema", "common", "line", "acquire", "hold", "ledger", "inspect", "sweep", "register"} {
 		text, err := files.ReadFile(name + ".sql")
 		if err != nil {
 			panic("mysql: " + err.Error())

@@ -21,14 +21,14 @@ func TestConformance(t *testing.T) {
 		TTL:  time.Second,
 		// How late a busy machine may be; the store itself counts in microseconds.
 		Granularity: 200 * time.Millisecond,
-		Has: backendtest.Waits | backendtest.Ledgers | backendtest.SharedHolds | backendtest.SlotHolds |
-			backendtest.MinHolds | backendtest.Dates | backendtest.Watches,
+		Has:         backendtest.All,
 		Newer: func(t testing.TB, key string) {
 			acquire(t, open(t, base), request(key))
 			sql(t, server, servers.PostgresDatabase, fmt.Sprintf(`UPDATE flockd.claims SET v = %d WHERE key = convert_to(%s, 'UTF8')`, backends.RecordVersion+1, literal(key)))
 		},
 	}
 	backendtest.Run(t, h)
+	t.Run("RegisterStorm", func(t *testing.T) { backendtest.RegisterStorm(t, h) })
 	t.Run("Compare", func(t *testing.T) { backendtest.Compare(t, h, mem.New()) })
 }
 

@@ -39,9 +39,16 @@ func stepIsOneTrip(t *testing.T, p *servers.Process) {
 		{"skip", false, func() { held(t, s, request("a")) }},
 		{"wait", true, func() { held(t, s, waiter) }},
 		{"renew", true, func() { renew(t, s, lease) }},
+		{"ask", true, func() { s.Ask(t.Context(), "a", lease.ID, backends.Notice{Kind: backends.Resign}) }},
+		{"look at a hold", false, func() { s.Watch(t.Context(), lease) }},
 		{"inspect", false, func() { s.Inspect(t.Context(), "a") }},
 		{"look a run up", false, func() { s.Completed(t.Context(), "a", "run") }},
 		{"release", true, func() { release(t, s, lease) }},
+		{"admit", true, func() { backendtest.Admit(t, s, "a", 7) }},
+		{"admit a larger one", true, func() { backendtest.Admit(t, s, "a", 8) }},
+		{"admit a stale one", false, func() { backendtest.WantStale(t, s.Admit(t.Context(), "a", 7), 8) }},
+		{"look a token up", false, func() { backendtest.WantHighest(t, s, "a", 8) }},
+		{"set it down", true, func() { s.Reset(t.Context(), "a", 1, true) }},
 	} {
 		asked, wrote := queries(t, p, url), transactions(t, url)
 		step.do()

@@ -156,12 +156,12 @@ func (s *server) standby() error {
 	return backends.Refuse("name its primary", "%s: %w", s.name, errStandby)
 }
 
-// unmade says why the schema couldn't be made.
-func (s *server) unmade(err error) error {
+// unmade says why a part of the schema couldn't be made.
+func (s *server) unmade(what string, err error) error {
 	var said *pgconn.PgError
 	if errors.As(err, &said) && said.Code == "42501" {
-		return backends.Refuse(s.schemaHint(), "%s has no schema %s, and the user may not make it: %s",
-			s.name, s.prefix, backends.Quote(said.Message, s.password))
+		return backends.Refuse(s.schemaHint(), "%s has no %s, and the user may not make it: %s",
+			s.name, what, backends.Quote(said.Message, s.password))
 	}
 	return s.classify(err)
 }

@@ -12,7 +12,7 @@ BEGIN
     END IF;
     IF ours IS NOT NULL THEN
         SELECT version INTO found FROM "flockd".about;
-    ELSIF EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace('"flockd"') AND relname IN ('keys', 'claims', 'ended', 'ledger')) THEN
+    ELSIF EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace('"flockd"') AND relname IN ('keys', 'claims', 'ended', 'ledger', 'fences')) THEN
         RAISE EXCEPTION USING ERRCODE = 'FLKD2', MESSAGE = 'the schema "flockd" has tables that are not flockd''s';
     END IF;
     IF found > 1 THEN

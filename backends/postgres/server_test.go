@@ -39,6 +39,12 @@ func TestServer(t *testing.T) {
 		"ListenerEnded":           listenerEnded,
 		"ManyWaiters":             manyWaiters,
 		"Front":                   front,
+		"RegisterIsAdded":         registerIsAdded,
+		"RegisterIsAddedOnce":     registerIsAddedOnce,
+		"RegisterWithoutRights":   registerWithoutRights,
+		"RegisterOfTheLocked":     registerOfTheLocked,
+		"NewerRegister":           newerRegister,
+		"AdmitAgain":              admitAgain,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

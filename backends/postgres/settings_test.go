@@ -126,6 +126,7 @@ func TestCommitsAreDurable(t *testing.T) {
 			}
 		}},
 		{"release", func(l backends.Lease) { release(t, s, l) }},
+		{"token", func(l backends.Lease) { backendtest.Admit(t, s, l.Key, l.Token) }},
 	} {
 		req := request(tt.what)
 		req.Once = &backends.Once{ID: "run"}
@@ -149,9 +150,20 @@ func TestWaitForStandbyBrokenOff(t *testing.T) {
 		_, err := s.Acquire(t.Context(), request("a"))
 		return err
 	})
+	breakOff(t, base)
+	wantTrouble(t, <-granted, "wait for a standby was broken off")
+	for range 2 { // the second time the token is there
+		admitted := begin(func() error { return s.Admit(t.Context(), "a", 7) })
+		breakOff(t, base)
+		wantTrouble(t, <-admitted, "wait for a standby was broken off")
+	}
+}
+
+// breakOff ends a commit's wait for a standby, once there is one.
+func breakOff(t testing.TB, url string) {
+	t.Helper()
 	await(t, "a commit that waits for a standby", func() (string, bool) {
-		rows := run(t, base, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+		rows := run(t, url, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
 		return "", len(rows) > 0
 	})
-	wantTrouble(t, <-granted, "wait for a standby was broken off")
 }

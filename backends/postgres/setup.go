@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"flockd/backends"
+	"flockd/backends/stored"
 )
 
 var (
@@ -26,11 +26,18 @@ var (
 	otherSteps string
 	//go:embed ledger.sql
 	ledgerSteps string
+	//go:embed register.sql
+	registerSteps string
 )
 
 // schema makes all that isn't there yet.
 func schema(prefix string) string {
-	return strings.Join([]string{strings.ReplaceAll(head, `"flockd"`, `"`+prefix+`"`), tables, lineSteps, acquireStep, otherSteps, ledgerSteps}, "\n")
+	return script(prefix, tables, lineSteps, acquireStep, otherSteps, ledgerSteps, registerSteps)
+}
+
+// script makes parts of the schema.
+func script(prefix string, parts ...string) string {
+	return strings.ReplaceAll(head, `"flockd"`, `"`+prefix+`"`) + "\n" + strings.Join(parts, "\n")
 }
 
 // Schema is a script that makes the schema and lets a user work with it. To run it again
@@ -51,28 +58,39 @@ GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA "%[1]s" TO %[2]s;
 `, prefix, user)
 }
 
-// unless ends the transaction if the schema has been made meanwhile: all of it is made at once,
-// so that one of its functions stands for the others.
+// unless ends the transaction if a function has been made meanwhile: all of its part is made at
+// once, so that it stands for the others.
 const unless = `SELECT pg_advisory_xact_lock(7453010341209); DO $$ BEGIN
-	IF to_regprocedure('"%s".sweep_1(integer)') IS NOT NULL THEN
+	IF to_regprocedure('"%s".%s') IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = '%s', MESSAGE = 'flockd: it is made';
 	END IF;
 END $$; `
 
-// make makes the schema, unless somebody else does so first.
-func (s *server) make(ctx context.Context) error {
+// make makes the schema, unless somebody else does so first. To one without a register it adds
+// that for a step of the register alone: no other step needs the right to.
+func (s *server) make(ctx context.Context, step stored.Step) error {
 	if s.finds {
-		return &backends.UnusedError{Address: s.database, Why: "no flockd has used it"}
+		return stored.Unused(s.database, step)
 	}
 	l, err := s.pool.take(ctx)
 	if err != nil {
 		return s.classify(err)
 	}
 	defer s.pool.give(l)
-	_, err = l.Exec(ctx, s.begin(ctx)+fmt.Sprintf(unless, s.prefix, alreadyMade)+schema(s.prefix)).ReadAll()
+	made, err := s.add(ctx, l, "schema "+s.prefix, "sweep_1(integer)", schema(s.prefix))
+	if made || err != nil || !step.OfRegister() {
+		return err
+	}
+	_, err = s.add(ctx, l, "register in its schema "+s.prefix, "admit_1(bytea, integer, bigint, boolean)", script(s.prefix, registerSteps))
+	return err
+}
+
+// add makes a part of the schema, if that function of it isn't there.
+func (s *server) add(ctx context.Context, l *link, what, function, script string) (made bool, err error) {
+	_, err = l.Exec(ctx, s.begin(ctx)+fmt.Sprintf(unless, s.prefix, function, alreadyMade)+script).ReadAll()
 	var said *pgconn.PgError
 	if errors.As(err, &said) && said.Code == alreadyMade {
-		return nil
+		return false, nil
 	}
-	return s.unmade(err)
+	return err == nil, s.unmade(what, err)
 }

@@ -23,7 +23,7 @@ func (s *server) Do(ctx context.Context, step stored.Step, args ...any) ([][]byt
 			s.served.Store(true)
 			return rows, nil
 		case f == missing && !made:
-			if err := s.make(ctx); err != nil {
+			if err := s.make(ctx, step); err != nil {
 				return nil, err
 			}
 			made = true

@@ -43,7 +43,6 @@ func (s *Store) acquire(ctx context.Context, req backends.Request) (lease backen
 	case "done":
 		return lease, done(req, a)
 	case "granted":
-		s.deafen() // a hold waits for nothing
 		return leaseOf(req, a), s.enough(a)
 	}
 	return lease, fmt.Errorf("%s: unknown answer %q", s.to.name, a.values)

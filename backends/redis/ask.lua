@@ -11,11 +11,11 @@ local function remove(theirs)
 end
 
 local function ask(theirs)
-  theirs.notice = cjson.decode(ARGV[5])
+  theirs.notice, theirs.told = cjson.decode(ARGV[5]), nil
   put(id, theirs)
 end
 
--- asked names, besides the others, the claim itself, which may wait.
+-- asked names, besides the others, the claim itself, which waits or watches.
 local function asked()
   local all = hearers()
   all[#all + 1] = id
@@ -33,4 +33,4 @@ if not theirs or ARGV[7] == '1' and not waiting then return {'missing', {}} end
 admit()
 if force or waiting then redis.call('SET', KEYS[5], ARGV[5], 'PX', ARGV[3]) end
 if force then remove(theirs) else ask(theirs) end
-return waiting and asked() or {'asked', hearers()}
+return asked()

@@ -1,4 +1,4 @@
--- What stands before each script. All are given the same keys, in one slot:
+-- What stands before each script that is about a key. All are given the same keys, in one slot:
 --   KEYS[1]  line    sorted set: ID → place, the smallest is first in line
 --   KEYS[2]  ends    sorted set: ID → µs at which the claim leaves the line unless it is extended
 --   KEYS[3]  claims  hash: ID → its record, JSON

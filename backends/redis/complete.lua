@@ -30,4 +30,5 @@ if not mine or not holds(mine) then return {'lost', {}, told()} end
 admit()
 for _, run in ipairs(redis.call('ZRANGEBYSCORE', KEYS[9], '-inf', text(now), 'LIMIT', 0, 100)) do drop(run) end
 if not completed(ARGV[3]) then complete(mine, ARGV[3], tonumber(ARGV[4])) end
+put(id, mine) -- so that there is something to wait for, see admit.lua
 return {'completed', waitFor(ARGV[3])}

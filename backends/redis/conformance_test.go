@@ -18,8 +18,8 @@ func TestConformance(t *testing.T) {
 		TTL:  time.Second,
 		// How late a busy machine may be; the store itself counts in microseconds.
 		Granularity: 200 * time.Millisecond,
-		Has: backendtest.Waits | backendtest.Ledgers | backendtest.SharedHolds | backendtest.SlotHolds |
-			backendtest.MinHolds | backendtest.Dates,
+		Has: backendtest.Waits | backendtest.Ledgers | backendtest.Registers | backendtest.SharedHolds | backendtest.SlotHolds |
+			backendtest.MinHolds | backendtest.Dates | backendtest.Watches,
 		Newer: func(t testing.TB, key string) {
 			s := open(t, url)
 			lease := acquire(t, s, request(key))
@@ -27,5 +27,6 @@ func TestConformance(t *testing.T) {
 		},
 	}
 	backendtest.Run(t, h)
+	t.Run("RegisterStorm", func(t *testing.T) { backendtest.RegisterStorm(t, h) })
 	t.Run("Compare", func(t *testing.T) { backendtest.Compare(t, h, mem.New()) })
 }

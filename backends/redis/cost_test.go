@@ -2,7 +2,9 @@ package redis
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"flockd/backends"
@@ -52,4 +54,30 @@ func spent(t *testing.T, s *Store) map[string]float64 {
 		}
 	}
 	return sum
+}
+
+// What a watch costs: a look and a connection to begin with, nothing for a renewal, and
+// another look for a ring.
+func TestWatchCosts(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t)
+	a, b := open(t, "redis://"+server.Addr), open(t, "redis://"+server.Addr)
+	r := request("a")
+	lease := acquire(t, a, r)
+	do(t, b, "PING")
+	seen := watch(t, server.Addr)
+	asked := func(what, want string) {
+		t.Helper()
+		requests := slices.DeleteFunc(seen(), func(r string) bool { return strings.Contains(strings.ToLower(r), `"info"`) })
+		wantCommands(t, what, requests, want)
+	}
+	over := watching(t, a, lease)
+	awaitInfo(t, b, "clients", "blocked_clients:1")
+	asked("a watch that begins", "EVAL HELLO BLPOP")
+	renew(t, a, lease)
+	renew(t, a, lease)
+	asked("a watch through two renewals", "EVAL EVAL")
+	ask(t, b, r, resign)
+	returns(t, over)
+	asked("a watch that hears of a notice", "EVAL RPUSH PEXPIRE EVAL")
 }

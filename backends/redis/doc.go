@@ -15,13 +15,15 @@
 //   - A failover may lose a grant that was acknowledged, and then two hold the key:
 //     until the first one's next renewal and the time to stop it, or, with a primary
 //     that is cut off from its replicas but not from the holder, for as long as the cut
-//     lasts. ?min-replicas=N narrows that: a grant, a renewal or a completed run counts
-//     only once N replicas have it. Tokens go on growing in both cases, as they are
-//     never below the server's clock in microseconds, unless the clock of the new
-//     primary is behind.
+//     lasts. ?min-replicas=N narrows that: a grant, a renewal, a completed run or an
+//     admitted token counts only once N replicas have it. Tokens go on growing in both
+//     cases, as they are never below the server's clock in microseconds, unless the
+//     clock of the new primary is behind.
+//   - A token that was admitted may be lost by it as well: then a smaller one is admitted
+//     until a larger one comes.
 //   - A step of the server's clock ends leases early or late.
 //   - A store that evicts (any maxmemory-policy but noeviction) may drop a hold. Its
-//     holder finds that at the next renewal.
+//     holder finds that within 15 s.
 //   - The record of a key that was last used by a run that crashed, or that had a
 //     min-hold, stays until the key is used again; others are forgotten 100 days
 //     after the last claim has left. Completed runs have no TTL: those whose time is

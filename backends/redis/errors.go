@@ -27,7 +27,7 @@ func unreadable(what, key string) error {
 
 // failed names the request that err is about. Nil stays nil.
 func (s *Store) failed(op, key string, err error) error {
-	if err == nil || errors.Is(err, backends.ErrHeld) {
+	if err == nil || errors.Is(err, backends.ErrHeld) || errors.Is(err, backends.ErrStale) {
 		return err
 	}
 	return fmt.Errorf("%s %q: %w", op, key, s.to.classify(about(key, err)))

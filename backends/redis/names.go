@@ -34,6 +34,9 @@ func (n names) keys(key, id string) []string {
 // bell is the list that is pushed to when the turn of the waiter id has come.
 func (n names) bell(key, id string) string { return n.part(key, "bell:"+id) }
 
+// fence is what is kept of a resource of the register: a key may have the same name.
+func (n names) fence(resource string) string { return n.part(resource, "fence") }
+
 // pattern matches what stays of the keys that begin with prefix: key and claims.
 func (n names) pattern(prefix string) string {
 	return globber.Replace(string(n)+":{"+escaper.Replace(prefix)) + "*}:[kc]*"

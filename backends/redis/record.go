@@ -57,10 +57,14 @@ func (c claim) public(id string, now micros) backends.Claim {
 	if state == backends.Holding && c.Ends <= now {
 		state = backends.Cooling // its holder is gone without a word
 	}
+	var ttl time.Duration
+	if state == backends.Holding {
+		ttl = (c.Ends - c.Renewed).span()
+	}
 	return backends.Claim{
 		ID: id, State: state, Mode: c.Mode, Slots: c.Slots, Slot: c.Slot, Token: backends.Token(c.Token), Owner: c.Owner,
 		Asked: c.Asked.time(), Granted: c.Granted.time(), Renewed: c.Renewed.time(), Expires: max(c.Ends, c.Kept).time(),
-		Notice: c.Notice,
+		Notice: c.Notice, TTL: ttl,
 	}
 }
 

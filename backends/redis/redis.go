@@ -27,14 +27,16 @@ type Store struct {
 	clock  backends.ServerClock
 
 	mu     sync.Mutex
-	ears   []*redis.Client // for Wait, each with a connection that nobody listens on now
+	ears   []*redis.Client // for Wait and Watch, each with a connection that nobody listens on now
 	closed bool
 }
 
 var _ interface {
 	backends.Backend
 	backends.Waiter
+	backends.Watcher
 	backends.Ledger
+	backends.Register
 } = (*Store)(nil)
 
 // Open reads the URL. The first request connects.

@@ -93,6 +93,10 @@ func tour(ctx, hearing context.Context, s *Store) error {
 			return errors.New("no completed run")
 		},
 		func() error { return s.Forget(ctx, "b", "v42") },
+		func() error { return s.Admit(ctx, "b", 7) },
+		func() error { return s.Admit(ctx, "b", 8) },
+		func() error { return s.Reset(ctx, "b", 7, true) },
+		func() error { _, err := s.Highest(ctx, "b"); return err },
 		func() error {
 			for _, err := range s.List(ctx, "") {
 				return err

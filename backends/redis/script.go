@@ -30,6 +30,8 @@ var (
 	acquireScript script
 	//go:embed renew.lua
 	renewScript script
+	//go:embed watch.lua
+	watchScript script
 	//go:embed release.lua
 	releaseScript script
 	//go:embed ask.lua
@@ -44,6 +46,10 @@ var (
 	entriesScript script
 	//go:embed forget.lua
 	forgetScript script
+	//go:embed admit.lua
+	admitScript script
+	//go:embed highest.lua
+	highestScript script
 )
 
 func (sc script) text() string {
@@ -54,6 +60,8 @@ func (sc script) text() string {
 		return common + "\n" + line + "\n" + string(sc)
 	case completedScript, entriesScript, forgetScript:
 		return common + "\n" + ledger + "\n" + string(sc)
+	case admitScript, highestScript: // of a resource, not of a key
+		return string(sc)
 	}
 	return common + "\n" + string(sc)
 }
@@ -79,12 +87,17 @@ type answer struct {
 	copies int
 }
 
-// run runs the script for the claim id of key, in one trip to the server. With copies
-// it then waits until so many replicas have what was written by it. The text is sent
-// each time: a server that was restarted knows none, and a second trip to tell it may
-// cost a renewal its lease. run ends with ctx: at once when that is cancelled, and at
-// its deadline with what was found out by then.
+// run runs the script for the claim id of key, see eval.
 func (s *Store) run(ctx context.Context, sc script, key, id string, copies int, args ...any) (answer, error) {
+	return s.eval(ctx, sc, s.to.prefix.keys(key, id), copies, append([]any{id, backends.RecordVersion}, args...)...)
+}
+
+// eval runs the script in one trip to the server. With copies it then waits until so many
+// replicas have what was written by it. The text is sent each time: a server that was
+// restarted knows none, and a second trip to tell it may cost a renewal its lease. eval
+// ends with ctx: at once when that is cancelled, and at its deadline with what was found
+// out by then.
+func (s *Store) eval(ctx context.Context, sc script, keys []string, copies int, args ...any) (answer, error) {
 	type outcome struct {
 		answer
 		error
@@ -98,7 +111,7 @@ func (s *Store) run(ctx context.Context, sc script, key, id string, copies int, 
 			}
 			done <- o
 		}()
-		o.answer, o.error = s.trip(ctx, sc, s.to.prefix.keys(key, id), copies, append([]any{id, backends.RecordVersion}, args...))
+		o.answer, o.error = s.trip(ctx, sc, keys, copies, args)
 	}()
 	select {
 	case o := <-done:

@@ -16,7 +16,8 @@ func TestBareScript(t *testing.T) {
 	t.Parallel()
 	s := open(t, "redis://"+servers.Redis(t).Addr)
 	for _, sc := range []script{
-		acquireScript, renewScript, releaseScript, askScript, inspectScript, completeScript, completedScript, entriesScript, forgetScript,
+		acquireScript, renewScript, watchScript, releaseScript, askScript, inspectScript, completeScript, completedScript, entriesScript, forgetScript,
+		admitScript, highestScript,
 	} {
 		compiled := func(text string) any {
 			return do(t, s, "EVAL", "return string.dump(assert(loadstring(ARGV[1], '=x')))", 0, text)

@@ -12,7 +12,7 @@ import (
 )
 
 // bell is HeldError.Seen: the list of the waiter who got that answer. Whoever makes it
-// its turn, or has something else to tell it, pushes to it.
+// its turn, or has something else to tell it, also once it holds, pushes to it.
 type bell string
 
 const (

@@ -97,11 +97,12 @@ func TestWaitIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-// The connection for listening is closed with the grant: a hold may last for days.
-func TestGrantClosesTheEars(t *testing.T) {
+// A hold is watched over on the connection that its wait has listened on.
+func TestWatchTakesTheEarOfTheWait(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t)
-	holder, waiter := open(t, "redis://"+server.Addr), open(t, "redis://"+server.Addr)
+	x := servers.Proxy(t, server.Addr)
+	holder, waiter := open(t, "redis://"+server.Addr), open(t, "redis://"+x.Addr)
 	lease := acquire(t, holder, request("a"))
 	place := queue("a")
 	answer := held(t, waiter, place)
@@ -109,9 +110,11 @@ func TestGrantClosesTheEars(t *testing.T) {
 	if err := waiter.Wait(soon(t, patience), answer); err != nil {
 		t.Errorf("Wait = %v", err)
 	}
-	awaitInfo(t, holder, "clients", "connected_clients:3")
-	acquire(t, waiter, place)
-	awaitInfo(t, holder, "clients", "connected_clients:2")
+	watching(t, waiter, acquire(t, waiter, place))
+	awaitInfo(t, holder, "clients", "blocked_clients:1")
+	if n := x.Accepted(); n != 2 {
+		t.Errorf("%d connections, want one to ask and one to listen", n)
+	}
 }
 
 // Whoever takes dead claims out of the line wakes those for whom that makes room, in

@@ -3,6 +3,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -11,7 +12,8 @@ import (
 )
 
 // Acquire implements backends.Backend. A key that is taken is refused by a read
-// alone where no place is wanted.
+// alone where no place is wanted. In the line of a file that was replaced nobody stands: those
+// who run are in another one.
 func (s *Store) Acquire(ctx context.Context, req backends.Request) (backends.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -29,8 +31,8 @@ func (s *Store) Acquire(ctx context.Context, req backends.Request) (backends.Lea
 			lease, err = s.acquire(ctx, req)
 		}
 	}
-	if err == nil {
-		err = s.unmoved()
+	if err == nil || errors.Is(err, backends.ErrHeld) {
+		err = cmp.Or(s.unmoved(), err)
 	}
 	if err != nil {
 		return backends.Lease{}, s.failed("acquire", req.Key, err)

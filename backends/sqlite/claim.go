@@ -80,6 +80,9 @@ func (c *claim) public(now int64, wall time.Time) backends.Claim {
 	if b.State == backends.Holding && now >= c.expires {
 		b.State = backends.Cooling // its holder is gone without a word
 	}
+	if b.State == backends.Holding {
+		b.TTL = time.Duration(c.expires - c.renewed)
+	}
 	json.Unmarshal([]byte(c.owner), &b.Owner) // for display only: what can't be read is left out
 	b.Notice = c.told()
 	return b

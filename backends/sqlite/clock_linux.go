@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"flockd/backends"
+	"flockd/backends/host"
 )
 
 // clock is the host's CLOCK_MONOTONIC, as its first time namespace sees it. It
@@ -26,7 +27,7 @@ const bootID = "/proc/sys/kernel/random/boot_id"
 
 func readClock() (clock, error) {
 	var system unix.Statfs_t
-	if err := unix.Statfs(bootID, &system); err == nil && system.Type != unix.PROC_SUPER_MAGIC || mounted(bootID) {
+	if err := unix.Statfs(bootID, &system); err == nil && system.Type != unix.PROC_SUPER_MAGIC || host.Mounted(bootID) {
 		return clock{}, backends.Refuse("in a container that is given a boot_id of its own, a lock in a file can't be relied on: run flockd outside of it",
 			"%s is not the kernel's own here, so it doesn't tell whether a holder is gone with another boot", bootID)
 	}
@@ -74,12 +75,4 @@ func offsetHere() (int64, error) {
 		}
 	}
 	return 0, backends.Refuse("", "the offset of this time namespace can't be told")
-}
-
-// mounted reports whether something is mounted at the very path, as far as the
-// kernel tells (since 5.8).
-func mounted(path string) bool {
-	var st unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, path, 0, 0, &st)
-	return err == nil && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }

@@ -10,8 +10,8 @@
 // whatever the modes (line.go), and a step looks at few of its claims, however many wait:
 // what it reads grows by a page for each level of the index, what it writes not at all.
 // Only to count those who wait is their index read as a whole, some 40 bytes for each. A
-// success that is recorded waits for the disk, as does a new reserve of tokens; nothing
-// else does.
+// success that is recorded waits for the disk, as do a token that the register admits and
+// a new reserve of tokens; nothing else does.
 //
 // Who waits or watches over a hold sleeps on a word of shared memory (bell_linux.go).
 //

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"flockd/backends"
+	"flockd/backends/host"
 )
 
 // rootFile is the default database of root; other users have one in their state
@@ -123,7 +124,7 @@ func checkKind(path string) error {
 		return backends.Refuse("name the file in it, as in sqlite://"+filepath.Join(path, "flockd.db"), "%s is a folder", path)
 	case !info.Mode().IsRegular():
 		return backends.Refuse("", "%s is not a regular file", path)
-	case mounted(path):
+	case host.Mounted(path):
 		return backends.Refuse("mount its folder", "%s is mounted by itself, so that what SQLite keeps beside it is another lock elsewhere", path)
 	case st.Nlink > 1:
 		return backends.Refuse("", "%s has %d names (hard links), and each would be a lock of its own", path, st.Nlink)
@@ -211,6 +212,15 @@ func real(path string) string {
 		return target
 	}
 	return path
+}
+
+// know remembers which files we have opened. before is the database's from before that.
+func (s *Store) know(before fileID) (err error) {
+	s.files, err = identify(s.path)
+	if err == nil && s.files[0] != before {
+		err = errReplaced
+	}
+	return err
 }
 
 // unmoved is errReplaced if the path leads to other files than those we opened. Any

@@ -5,12 +5,14 @@ package sqlite
 import (
 	"errors"
 	"flockd/backends"
+	"flockd/backends/host"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestReplacedFileIsALostHold(t *testing.T) {
@@ -30,8 +32,16 @@ func TestReplacedFileIsALostHold(t *testing.T) {
 			path := t.TempDir() + "/a.db"
 			s := open(t, path)
 			lease := acquire(t, s, request("k"))
+			waiter := request("k")
+			waiter.Place = time.Hour
 			if err := replace(path); err != nil {
 				t.Fatal(err)
+			}
+			if _, err := s.Acquire(t.Context(), waiter); !errors.Is(err, backends.ErrRefused) {
+				t.Errorf("Acquire of a place = %v, want a refusal", err)
+			}
+			if status, err := s.Inspect(t.Context(), "k"); !errors.Is(err, backends.ErrRefused) {
+				t.Errorf("Inspect = %+v, %v, want a refusal", status.Line, err)
 			}
 			if _, err := s.Renew(t.Context(), lease); !errors.Is(err, backends.ErrLost) {
 				t.Errorf("Renew = %v, want ErrLost", err)
@@ -134,8 +144,7 @@ func TestSharedFileSystemsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	kind := uint32(st.Type)
-	sharedFileSystems[kind] = "a test"
-	defer delete(sharedFileSystems, kind)
+	defer host.Pretend(kind, "a test")()
 	_, err := openURL(t, "sqlite:"+t.TempDir()+"/a.db")
 	wantRefused(t, err, "network or shared file system (a test)")
 }
@@ -152,8 +161,7 @@ func TestSharedFileSystemBehindALink(t *testing.T) {
 		t.Fatal(err)
 	}
 	const tmpfs = 0x01021994
-	sharedFileSystems[tmpfs] = "a test"
-	defer delete(sharedFileSystems, tmpfs)
+	defer host.Pretend(tmpfs, "a test")()
 	_, err = openURL(t, "sqlite:"+link)
 	wantRefused(t, err, "network or shared file system (a test)")
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // Find opens the database at u if somebody has used it, and makes nothing: a
-// *backends.UnusedError says that nobody has. Who may only read it can use Inspect, List and Entries.
+// *backends.UnusedError says that nobody has. Who may only read it can use Inspect, List, Entries
+// and Highest.
 func Find(ctx context.Context, u *backends.URL) (backends.Backend, error) {
 	return opened(ctx, u, (*Store).find)
 }
@@ -23,12 +24,19 @@ func (s *Store) find(ctx context.Context, standard bool) error {
 	if err := s.used(standard); err != nil {
 		return err
 	}
+	before, err := inode(s.path)
+	if err != nil {
+		return err
+	}
 	mode := "rw"
 	if readWrite(real(s.path)) != nil {
 		mode = "ro"
 	}
 	s.connect(mode)
-	err := s.findTables(ctx)
+	err = s.findTables(ctx)
+	if err == nil {
+		err = s.know(before)
+	}
 	if err != nil {
 		s.db.Close()
 	}

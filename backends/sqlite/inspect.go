@@ -50,7 +50,8 @@ func (t *tx) refusal(req backends.Request) (not, err error) {
 	return t.held(req, first, nil)
 }
 
-// Inspect implements backends.Backend.
+// Inspect implements backends.Backend. Who watches a key mustn't be shown the last of a file that
+// nobody uses any more.
 func (s *Store) Inspect(ctx context.Context, key string) (backends.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -59,6 +60,9 @@ func (s *Store) Inspect(ctx context.Context, key string) (backends.Status, error
 		status, err = t.status(key)
 		return err
 	})
+	if err == nil {
+		err = s.unmoved()
+	}
 	return status, s.failed("inspect", key, err)
 }
 

@@ -3,12 +3,11 @@
 package sqlite
 
 import (
-	"fmt"
-	"os"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"flockd/backends/host"
 )
 
 // lockRange is where SQLite's locks are in one of a database's files.
@@ -42,23 +41,8 @@ func (s *Store) locker() string {
 		lock := unix.Flock_t{Type: unix.F_RDLCK, Whence: unix.SEEK_SET, Start: lockRanges[i].start, Len: lockRanges[i].len}
 		err := unix.FcntlFlock(uintptr(fd), unix.F_GETLK, &lock)
 		if err == nil && lock.Type != unix.F_UNLCK && lock.Pid > 0 {
-			return process(strconv.Itoa(int(lock.Pid)))
+			return host.Process(strconv.Itoa(int(lock.Pid)))
 		}
 	}
 	return "another process"
-}
-
-// process describes a process by its number: name, and state if it is stopped.
-func process(pid string) string {
-	stat, err := os.ReadFile("/proc/" + pid + "/stat")
-	_, after, ok := strings.Cut(string(stat), " (")
-	end := strings.LastIndex(after, ") ")
-	if err != nil || !ok || end < 0 {
-		return "process " + pid
-	}
-	name, state := after[:end], after[end+2:]
-	if strings.HasPrefix(state, "T") {
-		return fmt.Sprintf("process %s (%s), which is stopped", pid, name)
-	}
-	return fmt.Sprintf("process %s (%s)", pid, name)
 }

@@ -32,6 +32,7 @@ var _ interface {
 	backends.Waiter
 	backends.Watcher
 	backends.Ledger
+	backends.Register
 } = (*Store)(nil)
 
 // Open opens the database at u, and makes it where there is none.
@@ -79,10 +80,7 @@ func (s *Store) open(ctx context.Context, standard bool) error {
 	s.connect("rw")
 	err = s.migrate(ctx)
 	if err == nil {
-		s.files, err = identify(s.path)
-	}
-	if err == nil && s.files[0] != before {
-		err = errReplaced
+		err = s.know(before)
 	}
 	if err != nil {
 		s.db.Close()

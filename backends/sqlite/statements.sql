@@ -130,6 +130,25 @@ DELETE FROM ledger WHERE (prefix, key, run) IN
 -- name: waitFor
 SELECT seq FROM claims INDEXED BY places WHERE prefix = ? AND key = ? AND state = 'waiting' AND (run = ? OR run = '');
 
+-- name: registerMade
+SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'register';
+
+-- name: makeRegister
+CREATE TABLE IF NOT EXISTS register ( -- of each resource the highest token that it has seen
+    prefix   TEXT    NOT NULL,
+    resource TEXT    NOT NULL,
+    v        INTEGER NOT NULL, -- version of this record
+    token    INTEGER NOT NULL,
+    PRIMARY KEY (prefix, resource)
+) WITHOUT ROWID;
+
+-- name: highest
+SELECT v, token FROM register WHERE prefix = ? AND resource = ?;
+
+-- name: setHighest
+INSERT INTO register VALUES (?, ?, ?, ?)
+ON CONFLICT (prefix, resource) DO UPDATE SET v = excluded.v, token = excluded.token;
+
 -- name: from1
 ALTER TABLE claims ADD COLUMN told INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE claims ADD COLUMN run TEXT;

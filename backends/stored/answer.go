@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"flockd/backends"
 )
@@ -60,10 +61,14 @@ func (c claim) public(now int64) backends.Claim {
 	if state == backends.Holding && c.Expires <= now {
 		state = backends.Cooling // its holder is gone without a word
 	}
+	var ttl time.Duration
+	if state == backends.Holding {
+		ttl = time.Duration(c.Expires-c.Renewed) * time.Microsecond
+	}
 	return backends.Claim{
 		ID: c.ID, State: state, Mode: c.Mode, Slots: c.Slots, Slot: c.Slot, Token: c.Token, Owner: backends.Owner(c.Owner),
 		Asked: instant(c.Asked), Granted: instant(c.Granted), Renewed: instant(c.Renewed),
-		Expires: instant(max(c.Expires, c.Kept)), Notice: backends.Notice(c.Notice),
+		Expires: instant(max(c.Expires, c.Kept)), Notice: backends.Notice(c.Notice), TTL: ttl,
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"flockd/backends"
 )
 
 // Plain reports whether a prefix needs no quotes in any server, mode or script: it is up to
@@ -17,6 +19,16 @@ import (
 func Plain(prefix string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyz_"
 	return prefix != "" && len(prefix) <= 21 && strings.Contains(letters, prefix[:1]) && strings.Trim(prefix, letters+"0123456789") == ""
+}
+
+// Unused is the answer to who makes nothing, where what a step needs isn't there. What those of
+// the register need may be all that is missing.
+func Unused(address string, step Step) error {
+	why := "no flockd has used it"
+	if step.OfRegister() {
+		why = "it has no register yet"
+	}
+	return &backends.UnusedError{Address: address, Why: why}
 }
 
 // A deadlock is over when one of the two has gone, so pauses begin with what a step takes.

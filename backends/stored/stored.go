@@ -11,7 +11,7 @@ import (
 // Step is the name of a stored function, without what the driver adds for its version.
 type Step string
 
-// The steps, with their arguments and answers. key, prefix and run are []byte; v is the
+// The steps, with their arguments and answers. key, prefix, run and resource are []byte; v is the
 // version of the records that the client knows; a record of a newer one is answered by
 // {"is":"newer","what":…,"v":…}, and nothing is done.
 const (
@@ -27,7 +27,13 @@ const (
 	Forget    Step = "forget"    // key, v, run: forgotten, missing
 	Poll      Step = "poll"      // key, id, v: whether there is news for the claim; else front
 	Sweep     Step = "sweep"     // v: drops some keys that nobody has used for long
+	Admit     Step = "admit"     // resource, v, token, whether it may be lower: admitted, or stale with the token that is higher
+	Highest   Step = "highest"   // resource, v: admitted with the token, missing
 )
+
+// OfRegister reports whether a step is one of those that the first flockd had not: a driver
+// adds them to what that has made when one of them is first called, and for no other's sake.
+func (s Step) OfRegister() bool { return s == Admit || s == Highest }
 
 // Server does steps. It is safe for concurrent use.
 type Server interface {
@@ -63,6 +69,7 @@ var _ interface {
 	backends.Waiter
 	backends.Watcher
 	backends.Ledger
+	backends.Register
 } = (*Store)(nil)
 
 // New is the store of a server, each request to which may last for timeout.

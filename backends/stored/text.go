@@ -11,9 +11,9 @@ import (
 	"flockd/backends"
 )
 
-// failed names the request that err is about. Nil stays nil.
+// failed names the request that err is about. Nil stays nil, and what names its key itself.
 func failed(op, key string, err error) error {
-	if err == nil || errors.Is(err, backends.ErrHeld) {
+	if err == nil || errors.Is(err, backends.ErrHeld) || errors.Is(err, backends.ErrStale) {
 		return err
 	}
 	return fmt.Errorf("%s %q: %w", op, key, err)

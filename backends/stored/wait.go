@@ -21,10 +21,6 @@ const (
 
 	// pollMax bounds that: twice a second less for each line is nothing to a database.
 	pollMax = 2 * time.Second
-
-	// A hold is looked at four times between two renewals, and every 5 s at least.
-	watchShare = 12 // of the TTL; a renewal comes after a third of it
-	watchMax   = 5 * time.Second
 )
 
 // place is HeldError.Seen: the ID that stands in line.
@@ -70,9 +66,10 @@ func (o *outlook) after(front *int, now time.Time) time.Duration {
 	return every * time.Duration(1+o.ahead)
 }
 
-// Watch implements backends.Watcher.
+// Watch implements backends.Watcher. It looks, also where waiters are notified: to listen takes
+// a connection beside the one for renewals, and a hold may last for days.
 func (s *Store) Watch(ctx context.Context, lease backends.Lease) error {
-	every := min(lease.TTL/watchShare, watchMax)
+	every := backends.LookEvery(lease.TTL)
 	return s.poll(ctx, lease.Key, lease.ID, func(*int) time.Duration { return every })
 }
 

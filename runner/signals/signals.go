@@ -34,9 +34,9 @@ func init() {
 	}
 }
 
-// isRun reports whether these are the arguments of a run with a command. A guard, whose only
-// argument is a key, is none.
-func isRun(args []string) bool { return len(args) > 2 && args[1] == "run" }
+// isRun reports whether these are the arguments of a run, or a candidate, with a command. A guard,
+// whose only argument is a key, is none.
+func isRun(args []string) bool { return len(args) > 2 && (args[1] == "run" || args[1] == "elect") }
 
 // keep catches the signals, but those that were ignored when we started: they stay
 // ignored, for the command as well. Until they are taken there is nothing to lose:

@@ -8,6 +8,7 @@ func TestRun(t *testing.T) {
 		want bool
 	}{
 		{[]string{"flockd", "run", "-k", "k", "true"}, true},
+		{[]string{"flockd", "elect", "-k", "k", "true"}, true},
 		{[]string{"flockd-guard", "run"}, false}, // the key is run
 		{[]string{"flockd", "config", "run"}, false},
 		{nil, false},

@@ -16,6 +16,11 @@
 // number has to do, right after a look at it. A process whose first thread has ended looks like a
 // zombie in /proc; that is asked of the pidfd as well.
 //
+// What is started beside the command is of its tree, and has a smaller one of its own, which can
+// be killed alone: a cgroup below the leaf, and a mark that differs from the command's by one
+// bit, so that the whole tree knows it as well. Processes aside belong to no tree, are never taken
+// for a left-over, and have a mark of their own, by which what they leave to us is known.
+//
 // Elsewhere, and without /proc, there is the process group alone.
 //
 // The package is part of the guard, which is at work before other packages are

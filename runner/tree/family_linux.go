@@ -19,6 +19,7 @@ type Family struct {
 	mu       sync.Mutex
 	ours     map[int]bool
 	leader   int
+	beside   int  // started beside the command, and not yet reaped; 0: none
 	starting bool // there may be a child that isn't known yet
 	adopts   bool // orphans of the command become our children
 	mixed    bool // others may become our children as well: only marks tell
@@ -70,6 +71,29 @@ func (f *Family) Start(start func() (pid int, err error)) error {
 	})
 }
 
+// startBeside starts a process beside the command, with a mark of its own. It is not reaped here
+// before Reaped.
+func (f *Family) startBeside(limit uint64, start func() (pid int, err error)) (pid int, err error) {
+	births.Lock()
+	defer births.Unlock()
+	bear := func() error {
+		pid, _, err = f.bear(start, func(pid int) { f.beside = pid })
+		return err
+	}
+	if limit == 0 {
+		return pid, bear()
+	}
+	err = limited(limit, bear)
+	return pid, err
+}
+
+// Reaped says that the process beside the command was reaped.
+func (f *Family) Reaped() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.beside = 0
+}
+
 // bear starts a process, and has it noted before anybody may ask whose it is.
 func (f *Family) bear(start func() (pid int, err error), note func(pid int)) (pid int, stopped bool, err error) {
 	f.mu.Lock()
@@ -98,14 +122,14 @@ func (f *Family) Forget(pid int) {
 func (f *Family) has(pid int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.ours[pid]
+	return f.ours[pid] || aside.has(pid)
 }
 
 // orphan reports whether a child of parent is the command's for that alone.
 func (f *Family) orphan(parent int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.adopts && !f.mixed && !f.starting && parent == unix.Getpid()
+	return f.adopts && !f.mixed && !f.starting && parent == unix.Getpid() && !aside.unknown()
 }
 
 // outlived reports whether a child is left that is the tree's. On the way it reaps those
@@ -113,16 +137,21 @@ func (f *Family) orphan(parent int) bool {
 func (f *Family) outlived(i Identity) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.starting {
+	if f.starting || aside.unknown() {
 		return true // not known yet
 	}
 	left := false
 	for _, pid := range childrenOf(unix.Getpid()) {
-		if pid == f.leader || f.ours[pid] {
+		if pid == f.leader || f.ours[pid] || aside.has(pid) {
 			continue
 		}
-		its := f.adopts && !f.mixed || i.marked(pid)
-		if !its && unix.Getpid() != 1 {
+		if pid == f.beside {
+			left = true
+			continue
+		}
+		stranger := aside.left(pid)
+		its := f.adopts && !f.mixed && !stranger || i.marked(pid)
+		if !its && unix.Getpid() != 1 && !stranger {
 			continue
 		}
 		got, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil)

@@ -14,6 +14,10 @@ const (
 	markTop  = markBase + 1<<61
 )
 
+// besideMark is what the mark of a process beside the command has, and of what that starts, and
+// the command's hasn't: see StartBeside.
+const besideMark = 1
+
 // rlimitLocks is RLIMIT_LOCKS, the same number on every architecture.
 const rlimitLocks = 10
 
@@ -34,7 +38,7 @@ func newLimit() uint64 {
 	if hardLimit(now) < markBase || room < enough {
 		return 0
 	}
-	return markBase + *(*uint64)(unsafe.Pointer(&random))%room
+	return (markBase + *(*uint64)(unsafe.Pointer(&random))%room) &^ besideMark
 }
 
 // hardLimit is what the command gets as its hard limit: the mark of the outermost hold
@@ -73,17 +77,22 @@ func limited(limit uint64, f func() error) error {
 // for a hold that encloses that.
 func unmark(pid int, limit uint64) {
 	var now unix.Rlimit
-	if limit != 0 && unix.Prlimit(pid, rlimitLocks, nil, &now) == nil && now.Cur == limit {
+	if limit != 0 && unix.Prlimit(pid, rlimitLocks, nil, &now) == nil && now.Cur&^besideMark == limit {
 		unix.Prlimit(pid, rlimitLocks, &unix.Rlimit{Cur: now.Max, Max: now.Max}, nil)
 	}
 }
 
 // marked reports whether a process bears a mark of the tree.
 func (i Identity) marked(pid int) bool {
-	if soft, hard := limitsOf(pid); i.Limit != 0 && (soft == i.Limit || hard == i.Limit) {
+	if soft, hard := limitsOf(pid); i.bears(soft) || i.bears(hard) {
 		return true
 	}
 	return i.ID != "" && holds(pid, i.ID)
+}
+
+// bears reports whether a limit is a mark of the tree. Those beside the command bear it too.
+func (i Identity) bears(limit uint64) bool {
+	return i.Limit != 0 && (limit == i.Limit || limit&^besideMark == i.Limit)
 }
 
 // limitsOf are the RLIMIT_LOCKS of a process, of a zombie too; 0: unlimited, or it

@@ -151,7 +151,7 @@ func (s *search) belongs(pid int, st stat) bool {
 	case t.marked(pid):
 		return true
 	}
-	return (s.alive(st.parent) || t.family != nil && t.family.orphan(st.parent)) && !isGuard(pid)
+	return (s.alive(st.parent) || t.family != nil && t.family.orphan(st.parent) && !aside.left(pid)) && !isGuard(pid)
 }
 
 // leads reports whether the first process's number, and its group's, is yet the tree's.

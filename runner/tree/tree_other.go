@@ -46,6 +46,27 @@ func (t *Tree) StoppedAtBirth() bool { return false }
 // Family are the children of this process.
 func (t *Tree) Family() *Family { return t.family }
 
+// StartBeside starts a process beside the first one, in its group. The tree that is returned is
+// that process alone.
+func (t *Tree) StartBeside(attr *syscall.SysProcAttr, f func() (pid int, err error)) (*Tree, error) {
+	if t.Leads {
+		attr.Setpgid, attr.Pgid = true, t.Leader
+	}
+	pid, err := f()
+	return &Tree{Identity: Identity{Leader: pid}}, err
+}
+
+// StartAside starts a process that belongs to no tree and leads a group of its own, which the
+// tree that is returned is.
+func StartAside(attr *syscall.SysProcAttr, f func() (pid int, err error)) (*Tree, error) {
+	attr.Setpgid = true
+	pid, err := f()
+	return &Tree{Identity: Identity{Leader: pid, Leads: true}}, err
+}
+
+// ForgetAside says that a process of StartAside's was reaped.
+func ForgetAside(int) {}
+
 // Containment says by what the tree is held, for people.
 func (t *Tree) Containment() string {
 	if t.Leads {
@@ -100,6 +121,9 @@ func (f *Family) Start(start func() (pid int, err error)) error {
 	_, err := start()
 	return err
 }
+
+// Reaped says that the process beside the command was reaped.
+func (f *Family) Reaped() {}
 
 // Forget says that a process of Start's was reaped.
 func (f *Family) Forget(int) {}

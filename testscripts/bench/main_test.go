@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The tests mostly wait, each for a server of its own, so all can run at once.
-const parallel = "8"
+// The tests mostly wait, each for a server of its own, so all run at once.
+const parallel = "10"
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -74,12 +74,21 @@ func lock(f *os.File, kind int16, from, length int64) error {
 
 // nobody wants no lock on bytes.
 func nobody(f *os.File, from, to int64) error {
-	l := unix.Flock_t{Type: unix.F_WRLCK, Start: from, Len: to - from}
-	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &l); err != nil {
-		return err
-	}
-	if l.Type != unix.F_UNLCK {
+	l, err := first(f, from, to)
+	if l != nil {
 		return fmt.Errorf("somebody has byte %d", l.Start)
 	}
-	return nil
+	return err
+}
+
+// first is a lock that somebody else has on bytes, nil if nobody has one.
+func first(f *os.File, from, to int64) (*unix.Flock_t, error) {
+	l := unix.Flock_t{Type: unix.F_WRLCK, Start: from, Len: to - from}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &l); err != nil {
+		return nil, err
+	}
+	if l.Type == unix.F_UNLCK {
+		return nil, nil
+	}
+	return &l, nil
 }

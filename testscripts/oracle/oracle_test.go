@@ -48,3 +48,22 @@ func TestTake(t *testing.T) {
 		}
 	}
 }
+
+// TestFree: a lock is seen by who hasn't it, for as long as it lasts.
+func TestFree(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "k")
+	want := func(free bool) {
+		t.Helper()
+		if got, err := oracle.Free(name); err != nil || got != free {
+			t.Errorf("free: %v, %v", got, err)
+		}
+	}
+	want(true)
+	f, err := oracle.Take(name, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(false)
+	f.Close()
+	want(true)
+}

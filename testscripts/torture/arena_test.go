@@ -204,18 +204,28 @@ func options(r *rand.Rand) []string {
 	return args
 }
 
-// run runs one flockd to its end.
+// run runs one flockd run to its end.
 func (a *arena) run(j *job, way, work string, options ...string) exit {
 	if j.share != "" {
 		options = append(options, "--"+j.share)
 	}
 	command := append([]string{"--", a.probe, a.folder, work, trace.Share + "=" + j.share}, strings.Fields(j.mode)...)
-	args := slices.Concat([]string{"run", "--verbose", "--key", j.key}, options, command)
+	return a.execute(j, way, slices.Concat([]string{"run", "--verbose", "--key", j.key}, options, command)...)
+}
+
+// command is a flockd of the arena's store.
+func (a *arena) command(way string, args ...string) *exec.Cmd {
 	cmd := exec.Command(a.flockd, args...)
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + a.folder, "FLOCKD_CONFIG=" + filepath.Join(a.folder, "config.toml"),
 		"FLOCKD_BACKEND=" + way, trace.Variable + "=" + filepath.Join(a.folder, "trace"),
 	}
+	return cmd
+}
+
+// execute runs one flockd to its end.
+func (a *arena) execute(j *job, way string, args ...string) exit {
+	cmd := a.command(way, args...)
 	stderr, err := os.CreateTemp(a.folder, "stderr-") // not a pipe, whose end would be waited for
 	if err != nil {
 		a.t.Error(err)

@@ -4,6 +4,7 @@ package torture
 
 import (
 	"encoding/json"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -126,6 +127,8 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	flag.Set("test.parallel", "100") // more than there are tests: those that wait for the storms keep no turn from them
 	var err error
 	if sharedDir, err = os.MkdirTemp("", "flockd-torture-"); err != nil {
 		panic(err)

@@ -61,7 +61,7 @@ func checkOracle(folder string) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("two commands at a time, says the kernel:\n%s", text)
+	return fmt.Errorf("two at a time, says the kernel:\n%s", text)
 }
 
 // checkSpans wants no two commands of a key alive at a time, each later than those

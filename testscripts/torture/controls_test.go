@@ -22,16 +22,21 @@ import (
 // What is broken on purpose here must be seen, by the check that is named, and what
 // isn't broken must pass the same.
 
+// control breaks one thing.
+type control struct {
+	name    string
+	patches []patch
+	check   func(t *testing.T, flockd string) error
+	says    string // of the break
+}
+
 // TestControls breaks one thing a row.
 func TestControls(t *testing.T) {
+	t.Parallel()
+	storming.Wait()
 	var all sync.WaitGroup
 	defer all.Wait()
-	for _, c := range []struct {
-		name    string
-		patches []patch
-		check   func(t *testing.T, flockd string) error
-		says    string // of the break
-	}{
+	for _, c := range append([]control{
 		{"a renewal that inserts", []patch{{"backends/redis/renew.lua",
 			`if not mine or not holds(mine) then return`,
 			`if not mine or not holds(mine) then
@@ -52,7 +57,7 @@ if false then return`}}, lateRenewal, "no lock can have answered so"},
 		}, lostCounter, "was granted after"},
 		{"a tree that is held by nothing", []patch{
 			{"runner/tree/leaf_linux.go", `folder := ownCgroup()`, `folder := ""`},
-			{"runner/tree/marks_linux.go", `if soft, hard := limitsOf(pid); i.Limit != 0 &&`, `if soft, hard := limitsOf(pid); false &&`},
+			{"runner/tree/marks_linux.go", `if soft, hard := limitsOf(pid); i.bears(soft) ||`, `if soft, hard := limitsOf(pid); false && i.bears(soft) || false &&`},
 			{"runner/tree/marks_linux.go", `return i.ID != "" && holds(pid, i.ID)`, `return false`},
 		}, either(bereaved), "says the kernel"},
 		{"a guard that knows no deadline", []patch{
@@ -74,7 +79,7 @@ if false then return`}}, lateRenewal, "no lock can have answered so"},
 		{"a guard that isn't replaced", []patch{
 			{"runner/guardian.go", "began = time.Now()\n\t\t\tg.start()", `began = time.Now()`},
 		}, either(guardless), "nobody replaced the guard"},
-	} {
+	}, electionControls...) {
 		all.Go(func() {
 			t.Run(c.name, func(t *testing.T) {
 				if err := c.check(t, flockd(t)); err != nil {
@@ -92,6 +97,8 @@ if false then return`}}, lateRenewal, "no lock can have answered so"},
 
 // TestEtcdctlLock shows what etcd's own tool does where flockd ends its command.
 func TestEtcdctlLock(t *testing.T) {
+	t.Parallel()
+	storming.Wait()
 	locker := func(etcd, probe, folder, token, work string) *exec.Cmd {
 		cmd := exec.Command("etcdctl", "--endpoints", etcd, "lock", "--ttl", "2", "key", probe, folder, work)
 		cmd.Env = append(os.Environ(), "ETCDCTL_API=3", "FLOCKD_KEY=key", "FLOCKD_ID=none", "FLOCKD_TOKEN="+token)

@@ -27,6 +27,12 @@
 // lets it. FLOCKD_TORTURE=10m is how long faults are applied to each store: make torture.
 // TestControls and TestEtcdctlLock show that the checks see what is broken.
 //
+// TestElections has candidates of flockd elect fight for one key, and deposes whoever leads by every
+// means, one after the other. The same checks judge it, and more: terms grow in the order in which
+// commands began, hooks come in pairs, a text that leaders change by flockd fence file loses no
+// update, and the next leader comes in time. FLOCKD_ELECTIONS=1000 is how many changes are made:
+// make torture-elect.
+//
 // What is left out, since flockd doesn't promise it: a flockd that is killed or frozen
 // together with its guard while its command is not, one that is frozen with its command
 // and its guard until another has the key, and steps of a server's clock. A Redis that

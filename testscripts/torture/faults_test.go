@@ -25,18 +25,30 @@ func fileFaults(file string) []fault {
 
 // lockFile keeps everybody from writing to a database for a while.
 func lockFile(ctx context.Context, file string, d time.Duration) error {
-	db, err := sql.Open("sqlite3", "file:"+file+"?mode=rw&_busy_timeout=5000")
+	unlock, err := lockNow(ctx, file)
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	lasts(ctx, d)
+	return unlock()
+}
+
+// lockNow keeps everybody from writing to a database until it is unlocked.
+func lockNow(ctx context.Context, file string) (unlock func() error, _ error) {
+	db, err := sql.Open("sqlite3", "file:"+file+"?mode=rw&_busy_timeout=5000")
+	if err != nil {
+		return nil, err
+	}
 	db.SetMaxOpenConns(1)
 	if _, err := db.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return err
+		db.Close()
+		return nil, err
 	}
-	lasts(ctx, d)
-	_, err = db.Exec("ROLLBACK")
-	return err
+	return func() error {
+		defer db.Close()
+		_, err := db.Exec("ROLLBACK")
+		return err
+	}, nil
 }
 
 // sessionFaults are other sessions of a PostgreSQL that have tables or rows of ours locked

@@ -175,11 +175,16 @@ func list[K cmp.Ordered](counts map[K]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// keep leaves what a storm has written, to look at.
+// keep leaves what a storm has written, to look at, and what each flockd has said.
 func (a *arena) keep() {
+	var said []byte
+	for _, e := range a.ends() {
+		said = fmt.Appendf(said, "%d, until %d, exit %d:\n%s\n", e.job.session, e.ended, e.code, e.stderr)
+	}
 	folder, err := os.MkdirTemp("", "flockd-storm-")
 	if err == nil {
-		err = errors.Join(os.CopyFS(folder, os.DirFS(a.folder)), os.WriteFile(filepath.Join(folder, "faults"), a.log, 0o600))
+		err = errors.Join(os.CopyFS(folder, os.DirFS(a.folder)),
+			os.WriteFile(filepath.Join(folder, "faults"), a.log, 0o600), os.WriteFile(filepath.Join(folder, "said"), said, 0o600))
 	}
 	a.t.Logf("kept in %s (%v)", folder, err)
 }

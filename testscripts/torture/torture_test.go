@@ -26,24 +26,36 @@ import (
 // wrong that can, and judges what they did by three standards. All stores are at it at
 // the same time, however few processors there are: most of it is waiting.
 func TestTorture(t *testing.T) {
+	storming.Add(1) // before those that are parallel go on
+	t.Parallel()
 	var storms sync.WaitGroup
 	for _, row := range rows {
 		if !row.long || givenTime() {
+			storming.Add(1)
+			calm := sync.OnceFunc(storming.Done)
 			storms.Go(func() {
-				t.Run(row.name, func(t *testing.T) { torture(t, row.make(t), lastsFor(t)/time.Duration(row.part)) })
+				defer calm()
+				t.Run(row.name, func(t *testing.T) { torture(t, row.make(t), lastsFor(t)/time.Duration(row.part), calm) })
 			})
 		}
 	}
+	storming.Done()
 	storms.Wait()
 }
 
-// torture is a storm over a store, and what must hold during and after it.
-func torture(t *testing.T, s *store, d time.Duration) {
+// storming are the storms that are not over. Other tests wait for them, though not for
+// what follows, which is mostly waiting.
+var storming sync.WaitGroup
+
+// torture is a storm over a store, which it tells the end of, and what must hold during
+// and after it.
+func torture(t *testing.T, s *store, d time.Duration, calm func()) {
 	a := newArena(t, s, flockd(t), seedOf(t))
 	t.Logf("FLOCKD_TORTURE_SEED=%d", a.seed)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { defer cancel(); a.last(ctx, d) }()
 	a.storm(ctx)
+	calm()
 	if err := a.history.catchUp(); err != nil {
 		t.Error(err)
 	}

@@ -15,52 +15,81 @@ import (
 	"testing"
 )
 
-// built is the program of the etcd that tools/etcd names. The first test that asks
-// builds it, which takes a minute, into the user's cache; others wait for it.
-func built(t testing.TB) string {
+// tool is a server that is built from a module of its own below tools.
+type tool struct {
+	name   string // of the module's folder
+	module string // whose version it is
+	pkg    string // its main package
+	once   func() (path string, err error)
+}
+
+var (
+	etcdTool = newTool("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3")
+	s3Tool   = newTool("s3", "github.com/versity/versitygw", ".")
+)
+
+func newTool(name, module, pkg string) *tool {
+	t := &tool{name: name, module: module, pkg: pkg}
+	t.once = sync.OnceValues(t.build)
+	return t
+}
+
+// BuildEtcd builds the current etcd, for tests that can't when they want it: without a network.
+func BuildEtcd() error {
+	_, err := etcdTool.once()
+	return err
+}
+
+// built is the tool's program. The first test that asks builds it, which takes a
+// minute, into the user's cache; others wait for it.
+func (tool *tool) built(t testing.TB) string {
 	t.Helper()
-	path, err := buildOnce()
+	path, err := tool.once()
 	if err != nil {
-		t.Fatalf("build etcd: %v", err)
+		t.Fatalf("build %s: %v", tool.name, err)
 	}
 	return path
 }
 
-var buildOnce = sync.OnceValues(func() (string, error) {
+func (tool *tool) build() (string, error) {
 	root, err := output("go", "list", "-m", "-f", "{{.Dir}}", "flockd")
 	if err != nil {
 		return "", err
 	}
-	module := filepath.Join(root, "tools", "etcd")
-	name, err := nameOf(module)
+	folder := filepath.Join(root, "tools", tool.name)
+	name, err := tool.nameIn(folder)
 	if err != nil {
 		return "", err
 	}
 	return cached(name, func(path string) error {
-		_, err := output("go", "build", "-C", module, "-trimpath", "-o", path, server)
+		_, err := output("go", "build", "-C", folder, "-trimpath", "-o", path, tool.pkg)
 		return err
 	})
-})
+}
 
-// server is etcd's main package.
-const server = "go.etcd.io/etcd/server/v3"
-
-// nameOf is different for whatever would make another program of the module.
-func nameOf(module string) (string, error) {
-	version, err := output("go", "list", "-C", module, "-m", "-f", "{{.Version}}", server)
+// nameIn is different for whatever would make another program of the folder.
+func (tool *tool) nameIn(folder string) (string, error) {
+	version, err := output("go", "list", "-C", folder, "-m", "-f", "{{.Version}}", tool.module)
 	if err != nil {
 		return "", err
 	}
-	golang, err := output("go", "env", "-C", module, "GOVERSION")
+	golang, err := output("go", "env", "-C", folder, "GOVERSION")
 	if err != nil {
 		return "", err
 	}
-	sums, err := os.ReadFile(filepath.Join(module, "go.mod"))
+	sources, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(sums)
-	return fmt.Sprintf("etcd-%s-%s-%s", version, golang, hex.EncodeToString(sum[:4])), nil
+	sum := sha256.New()
+	for _, file := range append(sources, filepath.Join(folder, "go.mod")) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		sum.Write(text)
+	}
+	return fmt.Sprintf("%s-%s-%s-%s", tool.name, version, golang, hex.EncodeToString(sum.Sum(nil)[:4])), nil
 }
 
 // cached is the path of a file of the user's cache, made if it isn't there. Of several

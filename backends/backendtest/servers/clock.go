@@ -58,13 +58,13 @@ func (c *WallClock) Step(d time.Duration) {
 // Redis is a Redis that goes by the clock.
 func (c *WallClock) Redis(t testing.TB, args ...string) *Process {
 	t.Helper()
-	return redis(t, c.Env, args...)
+	return redis(t, Host{}, c.Env, args...)
 }
 
 // MariaDB is a MariaDB that goes by the clock.
 func (c *WallClock) MariaDB(t testing.TB, args ...string) *Process {
 	t.Helper()
-	return mariaDB(t, c.Env, args...)
+	return mariaDB(t, Host{}, c.Env, args...)
 }
 
 // Postgres is a PostgreSQL that goes by the clock. It runs as another user, who has to
@@ -75,7 +75,7 @@ func (c *WallClock) Postgres(t testing.TB, settings ...string) *Process {
 	if err != nil {
 		t.Fatalf("build the clock's library: %v", err)
 	}
-	p := newPostgres(t, settings...)
+	p := newPostgres(t, Host{}, settings...)
 	own := filepath.Join(p.Dir, "clock.so")
 	if _, err := output("cp", shim, own); err != nil {
 		t.Fatal(err)

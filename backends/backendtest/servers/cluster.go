@@ -187,5 +187,32 @@ func (c *Cluster) leader() (int, bool) {
 	return 0, false
 }
 
+// Mend returns when all members that were cut off have found each other: one that was is
+// silent for seconds, and with another one cut off too there would be no majority.
+func (c *Cluster) Mend() {
+	c.t.Helper()
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if !slices.ContainsFunc(c.Members, func(m *Process) bool { return peersOf(m.Addr) < len(c.Members)-1 }) {
+			return
+		}
+	}
+	c.t.Errorf("not all members are connected within %v", limit)
+}
+
+// Lead has a member lead, and returns when it does.
+func (c *Cluster) Lead(member int) {
+	c.t.Helper()
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		leader := c.Leader()
+		if leader == member || c.t.Failed() {
+			return
+		}
+		if err := transfer(c.Members[leader].Addr, c.ids[member]); err != nil {
+			c.t.Logf("%s: %v", c.Members[leader], err) // it has just lost the lead, for example
+		}
+	}
+	c.t.Errorf("%s doesn't lead within %v", c.Members[member], limit)
+}
+
 // vote is what one member says; leader is -1 where it knows none.
 type vote struct{ from, leader int }

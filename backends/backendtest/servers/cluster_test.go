@@ -38,6 +38,21 @@ func TestCluster(t *testing.T) {
 	}
 }
 
+func TestLead(t *testing.T) {
+	t.Parallel()
+	c := servers.EtcdCluster(t, 3)
+	for _, member := range []int{0, 2, 1} {
+		c.Lead(member)
+		if leader := c.Leader(); leader != member {
+			t.Errorf("member %d leads, not %d", leader, member)
+		}
+	}
+	c.Members[0].Kill()
+	c.Members[0].Start()
+	c.Mend()
+	put(t, c, 0)
+}
+
 // put writes through one member, for as long as it takes to agree again.
 func put(t *testing.T, c *servers.Cluster, member int) {
 	t.Helper()

@@ -21,7 +21,7 @@ func (v Version) program(t testing.TB) string {
 	if v == Debian {
 		return "etcd"
 	}
-	return built(t)
+	return etcdTool.built(t)
 }
 
 // pace lets one member grant leases of 1 s: the shortest is one and a half election

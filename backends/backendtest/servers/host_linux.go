@@ -21,15 +21,20 @@ import (
 // StartToDieWithUs starts cmd so that the kernel kills it when this process ends,
 // however it ends. What cmd.SysProcAttr asks for beside that, if anything, holds too.
 func StartToDieWithUs(cmd *exec.Cmd) error {
+	result := make(chan error)
+	starter() <- func() { result <- StartToDieWithThread(cmd) }
+	return <-result
+}
+
+// StartToDieWithThread is the same for the end of the thread that calls it.
+func StartToDieWithThread(cmd *exec.Cmd) error {
 	var attr syscall.SysProcAttr
 	if cmd.SysProcAttr != nil {
 		attr = *cmd.SysProcAttr // a copy: commands may share one
 	}
 	attr.Pdeathsig = syscall.SIGKILL
 	cmd.SysProcAttr = &attr
-	result := make(chan error)
-	starter() <- func() { result <- cmd.Start() }
-	return <-result
+	return cmd.Start()
 }
 
 // starter runs functions on one thread that lives as long as the process: the death

@@ -24,10 +24,10 @@ const (
 // server's folder.
 func MariaDB(t testing.TB, args ...string) *Process {
 	t.Helper()
-	return mariaDB(t, nil, args...)
+	return mariaDB(t, Host{}, nil, args...)
 }
 
-func mariaDB(t testing.TB, env []string, args ...string) *Process {
+func mariaDB(t testing.TB, on Host, env []string, args ...string) *Process {
 	t.Helper()
 	data, err := installMariaDB()
 	if err != nil {
@@ -35,8 +35,8 @@ func mariaDB(t testing.TB, env []string, args ...string) *Process {
 	}
 	argv := append([]string{"mariadbd"}, smallMariaDB...)
 	// A server that starts deletes all temporary tables in its folder for them, whosever they are.
-	argv = append(argv, "--datadir={dir}/data", "--tmpdir={dir}", "--port={port}", "--bind-address=127.0.0.1")
-	p := prepare(t, address(t), "ready for connections", env, append(argv, args...)...)
+	argv = append(argv, "--datadir={dir}/data", "--tmpdir={dir}", "--port={port}", "--bind-address="+on.ip())
+	p := on.prepare(t, "ready for connections", env, append(argv, args...)...)
 	starting <- struct{}{}
 	defer func() { <-starting }()
 	if err := os.CopyFS(filepath.Join(p.Dir, "data"), os.DirFS(data)); err != nil {

@@ -31,23 +31,23 @@ func address(t testing.TB) string {
 			errs = append(errs, err)
 			continue
 		}
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		if err := vacant(addr); err != nil {
+		if err := vacant(port); err != nil {
 			release()
 			errs = append(errs, err)
 			continue
 		}
 		t.Cleanup(release)
-		return addr
+		return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	}
 	t.Fatalf("no free port: %v", errors.Join(errs...))
 	return ""
 }
 
 // listen listens at an address that is ours. A listener that was closed a moment ago lives
-// on in any process that is being started at the time, until it has become its program.
+// on in any process that is being started at the time, until it has become its program: on
+// a busy host for more than a second.
 func listen(addr string) (*net.TCPListener, error) {
-	for end := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		l, err := net.Listen("tcp", addr)
 		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(end) {
 			tcp, _ := l.(*net.TCPListener)
@@ -64,11 +64,19 @@ func unlisten(l *net.TCPListener) {
 	l.Close()
 }
 
-// vacant tells whether nobody listens at addr.
-func vacant(addr string) error {
-	l, err := net.Listen("tcp", addr)
+// vacant tells whether nobody listens on a port of this machine. It doesn't listen itself: what
+// lives on of a socket, as said at listen, is then in no server's way.
+func vacant(port int) error {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {
-		return fmt.Errorf("port is taken: %w", err)
+		return fmt.Errorf("look at a port: %w", err)
 	}
-	return l.Close()
+	defer syscall.Close(fd)
+	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+		return fmt.Errorf("look at a port: %w", err)
+	}
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return fmt.Errorf("port %d is taken: %w", port, err)
+	}
+	return nil
 }

@@ -26,7 +26,7 @@ const (
 // another user, since it refuses to be root.
 func Postgres(t testing.TB, settings ...string) *Process {
 	t.Helper()
-	return newPostgres(t, settings...).serve()
+	return newPostgres(t, Host{}, settings...).serve()
 }
 
 // PostgresSays is what a PostgreSQL answers postgres to some statements in its database:
@@ -48,18 +48,19 @@ func PostgresSays(t testing.TB, p *Process, statements ...string) string {
 func (p *Process) Data() string { return filepath.Join(p.Dir, "data") }
 
 // newPostgres is one that wasn't started yet.
-func newPostgres(t testing.TB, settings ...string) *Process {
+func newPostgres(t testing.TB, on Host, settings ...string) *Process {
 	t.Helper()
 	who, err := unprivileged()
 	if err != nil {
 		t.Fatalf("a user for PostgreSQL: %v", err)
 	}
 	argv := []string{postgresTool("postgres"), "-D", "{dir}/data", "-p", "{port}", "-k", "{dir}"}
-	settings = append([]string{"listen_addresses=127.0.0.1", "shared_buffers=8MB"}, settings...)
+	settings = append([]string{"listen_addresses=" + on.ip(), "shared_buffers=8MB"}, settings...)
 	for _, setting := range settings {
 		argv = append(argv, "-c", setting)
 	}
-	p := prepareIn(t, who.folder(t), address(t), "database system is ready to accept", nil, argv...)
+	p := prepareIn(t, who.folder(t), on.address(t), "database system is ready to accept", nil, argv...)
+	p.host = on
 	p.attr, p.stop = who.alone(), syscall.SIGINT // TERM would wait for the clients to leave
 	template, err := initOnce()
 	if err == nil {

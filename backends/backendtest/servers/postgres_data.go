@@ -32,7 +32,7 @@ ALTER DATABASE ` + PostgresDatabase + ` OWNER TO ` + PostgresUser + `
 // admission says whom the server asks for a password.
 const admission = `local all all trust
 host all,replication postgres 127.0.0.1/32 trust
-host all all 127.0.0.1/32 scram-sha-256
+host all all 0.0.0.0/0 scram-sha-256
 `
 
 // initdb makes a data folder with the smallest segments of the log, so that copies are

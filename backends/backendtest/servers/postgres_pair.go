@@ -27,7 +27,7 @@ func ReplicatedPostgres(t testing.TB, settings ...string) *PostgresPair {
 	host, port, _ := net.SplitHostPort(p.link.Addr)
 	source := fmt.Sprintf("primary_conninfo=host=%s port=%s user=postgres application_name=standby", host, port)
 	// Both begin with the same copy, so that one can go on with the other's log.
-	p.Standby = newPostgres(t, append(settings, source)...)
+	p.Standby = newPostgres(t, Host{}, append(settings, source)...)
 	if err := os.WriteFile(filepath.Join(p.Standby.Data(), "standby.signal"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}

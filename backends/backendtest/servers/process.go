@@ -28,6 +28,7 @@ type Process struct {
 	ready string   // what its log says when it serves
 	attr  *syscall.SysProcAttr
 	stop  syscall.Signal // what an administrator ends it with
+	host  Host
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd     // nil while it doesn't run
@@ -96,7 +97,7 @@ func (p *Process) Launch() {
 	cmd.Env = append(os.Environ(), p.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.WaitDelay = time.Second // a child of the server may still hold its output
-	if err := StartToDieWithUs(cmd); err != nil {
+	if err := p.host.start(cmd); err != nil {
 		p.t.Errorf("%s: start: %v", p, err)
 		return
 	}

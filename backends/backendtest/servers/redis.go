@@ -10,7 +10,7 @@ import (
 // and {dir} stand for the server's: "--port", "0", "--tls-port", "{port}".
 func Redis(t testing.TB, args ...string) *Process {
 	t.Helper()
-	return redis(t, nil, args...)
+	return redis(t, Host{}, nil, args...)
 }
 
 // RedisNode starts one in cluster mode, whose port for other nodes would otherwise be one that
@@ -21,11 +21,11 @@ func RedisNode(t testing.TB, args ...string) *Process {
 	return Redis(t, append([]string{"--cluster-enabled", "yes", "--cluster-port", port}, args...)...)
 }
 
-func redis(t testing.TB, env []string, args ...string) *Process {
+func redis(t testing.TB, on Host, env []string, args ...string) *Process {
 	t.Helper()
 	argv := []string{
-		"redis-server", "--bind", "127.0.0.1", "--port", "{port}", "--dir", "{dir}",
+		"redis-server", "--bind", on.ip(), "--port", "{port}", "--dir", "{dir}",
 		"--save", "", "--appendonly", "no",
 	}
-	return start(t, address(t), "Ready to accept connections", env, append(argv, args...)...)
+	return on.prepare(t, "Ready to accept connections", env, append(argv, args...)...).serve()
 }

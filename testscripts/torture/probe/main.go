@@ -2,7 +2,9 @@
 
 // Probe is the command that flockd runs in the torture tests: probe FOLDER WORK [MODE...].
 // It takes locks of the kernel that nobody whom it mustn't be beside can have, works for
-// WORK, and stamps the time all the while. Modes, and settings NAME=VALUE of its environment:
+// WORK, and stamps the time all the while. A leader writes to a book, too: see trace.Writer. As
+// probe FOLDER WORK hook WHAT CANDIDATE it is a hook of an election.
+// Modes, and settings NAME=VALUE of its environment:
 //
 //	deaf    ignores TERM
 //	family  leaves the work to a child, and waits for it; TERM ends the parent at once, unless it is deaf too
@@ -39,6 +41,10 @@ func main() {
 	}
 	work, err := time.ParseDuration(os.Args[2])
 	check(err)
+	if len(modes) > 0 && modes[0] == "hook" {
+		hook(folder, modes[1], modes[2], work)
+		return
+	}
 	stamps, err := os.OpenFile(filepath.Join(folder, "stamps"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	check(err)
 	if slices.Contains(modes, "deaf") {
@@ -50,6 +56,9 @@ func main() {
 	}
 	stamp(stamps, "start")
 	oracle := lock(folder)
+	if writer := os.Getenv(trace.Writer); writer != "" {
+		lead(folder, writer)
+	}
 	switch {
 	case slices.Contains(modes, "orphan"):
 		delegate(oracle, folder, "deaf")

@@ -29,6 +29,13 @@ const Session = "FLOCKD_TORTURE_SESSION"
 // Share is what a probe knows from whom it may be beside: see package oracle.
 const Share = "FLOCKD_TORTURE_SHARE"
 
+// Writer is what a probe that leads writes to its book with: the path of flockd, whose fence
+// file refuses what comes too late, or Unfenced, which refuses nothing.
+const (
+	Writer   = "FLOCKD_TORTURE_WRITER"
+	Unfenced = "unfenced"
+)
+
 // Op is a request to the store.
 type Op string
 
