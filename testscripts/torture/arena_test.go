@@ -58,9 +58,10 @@ type job struct {
 	share  string // with whom it may hold: "" for nobody, "shared" or "slots=N"
 	bare   bool   // without a cgroup
 	began  int64
-	killed bool  // by us; guarded by arena.mu, with all below
-	alone  int64 // when flockd was, and nothing else of it; 0: it wasn't
-	harmed bool  // a fault is on it
+	stderr string // the file that has it
+	killed bool   // by us; guarded by arena.mu, with all below
+	alone  int64  // when flockd was, and nothing else of it; 0: it wasn't
+	harmed bool   // a fault is on it
 }
 
 // exit is how a flockd ended.
@@ -234,14 +235,14 @@ func (a *arena) execute(j *job, way string, args ...string) exit {
 	defer os.Remove(stderr.Name())
 	defer stderr.Close()
 	cmd.Stderr = stderr
-	j.began = trace.Now()
+	j.began, j.stderr = trace.Now(), stderr.Name()
 	e := exit{job: j}
 	if err := a.start(cmd, j); err != nil {
 		a.t.Error(err)
 		return exit{}
 	}
 	cmd.Wait() // how it ended is in ProcessState
-	a.end(cmd, &e, stderr.Name())
+	a.end(cmd, &e)
 	return e
 }
 
@@ -261,8 +262,8 @@ func (a *arena) start(cmd *exec.Cmd, j *job) error {
 	return nil
 }
 
-func (a *arena) end(cmd *exec.Cmd, e *exit, stderr string) {
-	text, _ := os.ReadFile(stderr)
+func (a *arena) end(cmd *exec.Cmd, e *exit) {
+	text, _ := os.ReadFile(e.job.stderr)
 	e.ended, e.stderr = trace.Now(), string(text)
 	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if e.code = status.ExitStatus(); status.Signaled() {

@@ -201,7 +201,7 @@ func (e *election) abandon() {
 	for _, j := range e.running() {
 		e.killOff(j)
 	}
-	e.fights.Wait()
+	e.settle(&e.fights)
 }
 
 // send sends a signal to a candidate, if it runs.
@@ -218,7 +218,7 @@ func (e *election) send(c *candidate, sig syscall.Signal) {
 func (e *election) end() {
 	e.close()
 	ended := make(chan struct{})
-	go func() { defer close(ended); e.fights.Wait() }()
+	go func() { defer close(ended); e.settle(&e.fights) }()
 	for {
 		for _, c := range e.untold() {
 			e.send(c, syscall.SIGTERM)

@@ -49,29 +49,30 @@ func (e *election) rise(t *testing.T) term {
 		t.Fatal(err)
 	}
 	c := e.candidate(old)
-	e.freezeThinking(old, c)
+	thaw := e.freezeThinking(old, c)
 	next, ok := e.await(t.Context(), old, electedWithin+afterwards)
 	if !ok {
 		t.Fatal("nobody is elected")
 	}
 	e.writes(next, func() {}, "written")
 	e.writes(old, func() { signalAll(c.members(), syscall.SIGCONT) }, outcome)
-	e.writes(next, c.thaw, "written")
+	e.writes(next, thaw, "written")
 	return old
 }
 
 // freezeThinking freezes all of a leader that has read the book, and has not begun to write it.
-func (e *election) freezeThinking(t term, c *candidate) {
-	for e.t.Context().Err() == nil {
+func (e *election) freezeThinking(t term, c *candidate) (thaw func()) {
+	for {
 		e.writes(t, func() {}, "written")
 		lasts(e.t.Context(), 50*time.Millisecond) // until it has read
-		if !c.freeze() {
+		thaw, ok := c.freeze()
+		if !ok {
 			e.t.Fatal("it can't be frozen")
 		}
 		if e.lines(t, "book") == e.lines(t, "written") && !slices.ContainsFunc(c.members(), fences) {
-			return
+			return thaw
 		}
-		c.thaw() // a busy host was late
+		thaw() // a busy host was late
 	}
 }
 

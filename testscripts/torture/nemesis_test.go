@@ -170,7 +170,8 @@ func (a *arena) freezeAlone(ctx context.Context, r *rand.Rand) bool {
 // dies.
 func (a *arena) freezeAll(ctx context.Context, r *rand.Rand) bool {
 	return a.harm(r, anyone, func(j *job) bool {
-		if !j.freeze() {
+		thaw, ok := j.freeze()
+		if !ok {
 			return false
 		}
 		d, tooLong := between(r, 50*time.Millisecond, 4*time.Second), false
@@ -183,7 +184,7 @@ func (a *arena) freezeAll(ctx context.Context, r *rand.Rand) bool {
 			a.applied("killed frozen", trace.Now())
 			return a.killOff(j)
 		}
-		j.thaw()
+		thaw()
 		return true
 	})
 }
@@ -214,11 +215,7 @@ func (a *arena) freezeCommand(ctx context.Context, r *rand.Rand) bool {
 		}
 		signalAll(pids, syscall.SIGSTOP)
 		lasts(ctx, between(r, 50*time.Millisecond, 4*time.Second))
-		for _, pid := range j.members() {
-			if slices.Contains(pids, pid) {
-				syscall.Kill(pid, syscall.SIGCONT)
-			}
-		}
+		signalAll(pids, syscall.SIGCONT)
 		return true
 	})
 }

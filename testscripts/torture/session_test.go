@@ -159,19 +159,15 @@ func (s session) stop() bool { return servers.Freeze(int(s)) == nil }
 // wake lets the leader go on.
 func (s session) wake() { syscall.Kill(int(s), syscall.SIGCONT) }
 
-// freeze stops all of it, the leader first, so that nothing is started any more.
-func (s session) freeze() bool {
+// freeze stops all of it, the leader first, so that nothing is started any more; thaw wakes what
+// was stopped: one that was on its way out of the session doesn't say yet that it was of it.
+func (s session) freeze() (thaw func(), ok bool) {
 	if !s.stop() {
-		return false
+		return nil, false
 	}
-	signalAll(s.all(), syscall.SIGSTOP)
-	return true
-}
-
-// thaw wakes all of it.
-func (s session) thaw() {
-	s.wake()
-	signalAll(s.all(), syscall.SIGCONT)
+	rest := s.all()
+	signalAll(rest, syscall.SIGSTOP)
+	return func() { s.wake(); signalAll(rest, syscall.SIGCONT) }, true
 }
 
 func signalAll(pids []int, sig syscall.Signal) {

@@ -122,7 +122,47 @@ func (a *arena) storm(ctx context.Context) {
 		faults.Go(func() { a.torment(ctx, a.random(1000+uint64(n)), list) })
 	}
 	faults.Wait()
-	fights.Wait()
+	a.settle(&fights)
+}
+
+// settled is how long those that fight may take to end by themselves once all is well: those of
+// one key work for 6 s each, after the leases and the places of the dead, and the rest is for a
+// busy host.
+const settled = 2 * time.Minute
+
+// settle returns when nobody fights any more. Who doesn't come to an end is shown, and killed.
+func (a *arena) settle(fights *sync.WaitGroup) {
+	ended := make(chan struct{})
+	go func() { defer close(ended); fights.Wait() }()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-time.After(settled):
+			a.t.Errorf("still there %v after all faults: %s", settled, a.standing())
+			for _, j := range a.running() {
+				a.killOff(j)
+			}
+		}
+	}
+}
+
+// standing tells of all that runs where it stands, and what it has said and asked.
+func (a *arena) standing() string {
+	var text strings.Builder
+	for pid, line := range a.left() {
+		stat, _ := os.ReadFile(of(pid, "stat"))
+		channel, _ := os.ReadFile(of(pid, "wchan"))
+		fmt.Fprintf(&text, "%q in %s: %s", line, channel, stat)
+	}
+	for _, j := range a.running() {
+		said, _ := os.ReadFile(j.stderr)
+		fmt.Fprintf(&text, "%d for %q said:\n%s", j.session, j.key, said)
+		for _, r := range a.history.of(int(j.session), j.began) {
+			fmt.Fprintf(&text, "%+v: %+v\n", r.Event, r.answer)
+		}
+	}
+	return text.String()
 }
 
 // place is how long a waiter that died is in the way.

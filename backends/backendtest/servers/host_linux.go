@@ -60,22 +60,23 @@ func Freeze(pid int) error {
 	return awaitStop(pid)
 }
 
-// awaitStop returns when every thread of the child stands still.
+// awaitStop returns when every thread of the child stands still. It looks, since a wait has no
+// limit, and who is woken meanwhile never stops.
 func awaitStop(pid int) error {
-	for {
-		var info unix.Siginfo
-		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		var info unix.Siginfo // stays zero while there is nothing to tell
+		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+		switch {
+		case err == unix.EINTR || err == nil && info.Signo == 0:
+		case err != nil:
 			return fmt.Errorf("wait for the stop: %w", err)
-		}
-		if info.Code != stopped {
+		case info.Code != stopped:
 			return errors.New("it ended")
+		default:
+			return nil
 		}
-		return nil
 	}
+	return fmt.Errorf("%d didn't stop within %v: it is in state %c", pid, limit, state(pid))
 }
 
 // stopped is the kernel's CLD_STOPPED.
