@@ -214,6 +214,7 @@ const roleVariable = "FLOCKD_TEST_ROLE"
 // roles are what this binary does instead of tests.
 var roles = map[string]func() error{
 	"crowd":     crowd,
+	"starved":   starved,
 	"unborn":    stopUnborn,
 	"born":      func() error { return nil },
 	"reuse":     reuse,

@@ -3,6 +3,7 @@ package tree
 import (
 	"bytes"
 	"strconv"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -33,9 +34,16 @@ func drain(fd int, buf []byte) []byte {
 	return buf[:n]
 }
 
+// unopened counts the files that weren't opened since there was no descriptor for them: who reads
+// nothing of a process can't tell whether it is of a tree.
+var unopened atomic.Int64
+
 func open(path string, flags int) (fd int, err error) {
 	for {
 		fd, err = unix.Open(path, flags|unix.O_CLOEXEC, 0)
+		if err == unix.EMFILE || err == unix.ENFILE {
+			unopened.Add(1)
+		}
 		if err != unix.EINTR {
 			return fd, err
 		}

@@ -37,6 +37,7 @@ func (t *Tree) scan(f func(found) bool) (whole bool) {
 	if fd := t.leaderFD(); fd >= 0 {
 		s.kin[t.Leader] = fd
 	}
+	before := unopened.Load()
 	whole = true
 	read := each("/proc", firstProcess, func(pid int) {
 		if s.over {
@@ -48,7 +49,7 @@ func (t *Tree) scan(f func(found) bool) (whole bool) {
 			s.over = !f(found)
 		}
 	})
-	return read && whole
+	return read && whole && unopened.Load() == before
 }
 
 // leaderFD is a pidfd of the first process, of the caller's own; -1: it is gone.

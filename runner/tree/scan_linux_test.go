@@ -315,3 +315,42 @@ func crowdOf(kind string, many int) error {
 	syscall.Wait4(tree.Leader, nil, 0, nil)
 	return nil
 }
+
+func TestNoDescriptorLeft(t *testing.T) { inRole(t, "starved") }
+
+// starved is a tree of which nothing can be read for a while.
+func starved() error {
+	tree := &Tree{Identity: Identity{ID: testID, Limit: newLimit()}, leader: -1, family: newFamily(true)}
+	defer tree.Close()
+	err := tree.Start(&syscall.SysProcAttr{Setsid: true}, func() (int, error) {
+		return syscall.ForkExec("/bin/sleep", []string{"sleep", "1m"}, &syscall.ProcAttr{Files: []uintptr{0, 1, 2}})
+	})
+	if err != nil {
+		return err
+	}
+	by := Known(Identity{ID: tree.ID, Limit: tree.Limit}, -1)
+	defer by.Close()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: 64}); err != nil {
+		return err
+	}
+	var all []int
+	for {
+		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			break
+		}
+		all = append(all, fd)
+	}
+	for left := range 3 { // none at all, one for the folder, and one for a file in it
+		if !by.Live() {
+			return fmt.Errorf("with %d descriptors, the tree is taken for dead", left)
+		}
+		unix.Close(all[left])
+	}
+	syscall.Kill(tree.Leader, syscall.SIGKILL)
+	syscall.Wait4(tree.Leader, nil, 0, nil)
+	if by.Live() {
+		return errors.New("it doesn't end")
+	}
+	return nil
+}
