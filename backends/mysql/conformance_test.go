@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -21,7 +22,8 @@ func TestConformance(t *testing.T) {
 		Has:         backendtest.All,
 		Newer: func(t testing.TB, key string) {
 			lease := acquire(t, open(t, url), request(key))
-			servers.MariaDBSays(t, server, "UPDATE flockd.flockd_claims SET v = 2 WHERE id = '"+lease.ID+"'")
+			// By its primary key, which locks this row alone: others are at theirs.
+			servers.MariaDBSays(t, server, fmt.Sprintf("UPDATE flockd.flockd_claims SET v = 2 WHERE k = X'%x' AND id = '%s'", key, lease.ID))
 		},
 	}
 	backendtest.Run(t, h)
