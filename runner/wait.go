@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"slices"
-	"syscall"
 	"time"
 
 	"flockd/backends"
-	"flockd/runner/signals"
 )
 
 const (
@@ -30,16 +27,10 @@ const (
 	// true one nearly always does, isn't held up.
 	hintFloorMin = 10 * time.Millisecond
 	hintFloorMax = time.Second
-	earlyKept    = 32 // signals that come before the command: as many as package signals keeps
 )
 
 // errLate says that a grant came when the time to stop its command had passed.
 var errLate = errors.New("the store's answer came too late")
-
-// interrupt is the signal that ended the wait.
-type interrupt struct{ signal syscall.Signal }
-
-func (i *interrupt) Error() string { return fmt.Sprintf("interrupted by signal %d", i.signal) }
 
 // grant is a lease and what may be trusted of it.
 type grant struct {
@@ -252,56 +243,6 @@ func (l *line) patienceLeft() time.Duration {
 	return max(l.began+l.o.Wait, l.silent+l.o.Patience) - l.clock()
 }
 
-// await waits until it is time to ask again: the line may have moved, the claim
-// in front has ended, the place needs keeping, or the wait is over.
-func (l *line) await(ctx context.Context) {
-	began := l.clock()
-	longest := min(l.askAgain(), l.waitLeft())
-	if l.held.RetryAfter > 0 {
-		longest = min(longest, l.held.RetryAfter)
-	}
-	l.hint(ctx, longest)
-	early := l.floor - (l.clock() - began)
-	if early <= 0 {
-		l.floor = hintFloorMin
-		return
-	}
-	pause(ctx, min(early, l.waitLeft()))
-	l.floor = min(2*l.floor, hintFloorMax)
-}
-
-// askAgain is how long to wait for the next question without a hint. Whoever isn't first in line
-// hears of a new holder by asking alone, and must have asked once before that one's lease can end:
-// all who want a key mostly ask for the same TTL.
-func (l *line) askAgain() time.Duration {
-	return min(askEvery, max(l.o.Request.TTL, askOften))
-}
-
-// hint returns when the store says that the line may have moved, and after longest.
-func (l *line) hint(ctx context.Context, longest time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, longest)
-	defer cancel()
-	waiter, ok := backends.As[backends.Waiter](l.o.Backend)
-	if !ok {
-		<-ctx.Done()
-		return
-	}
-	held := l.held
-	select {
-	case <-ctx.Done():
-	case a := <-call(func() (struct{}, error) { return struct{}{}, waiter.Wait(ctx, held) }):
-		if a.err != nil {
-			<-ctx.Done() // without hints, by asking every so often
-		}
-	}
-}
-
-func (l *line) backOff(ctx context.Context) {
-	d := l.backoff/2 + rand.N(l.backoff/2)
-	l.backoff = min(2*l.backoff, backoffMax)
-	pause(ctx, min(d, l.patienceLeft()))
-}
-
 // leave gives the claim up, known or not, and reports whether the key may be or yet become
 // ours: it was granted, or a question had no answer, and the withdrawal had none. The user
 // is told, unless the store is unavailable: that is said anyway.
@@ -320,49 +261,4 @@ func (l *line) leave(ctx context.Context, limit time.Duration, why Class) (open 
 		l.o.Log.Debug("the place in line is left to expire", "key", l.o.Request.Key, "err", err)
 	}
 	return open
-}
-
-// heed ends the context on the first signal that ends a process which waits. After stop,
-// which returns the other signals that came and the context's error, none is taken any
-// more.
-func heed(ctx context.Context, came <-chan os.Signal) (_ context.Context, stop func() ([]os.Signal, error)) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	end, done := make(chan struct{}), make(chan struct{})
-	var others []os.Signal
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-end:
-				return
-			case s, ok := <-came:
-				if !ok {
-					return
-				}
-				if signals.EndsWait(s) {
-					cancel(&interrupt{s.(syscall.Signal)})
-					return
-				}
-				if len(others) < earlyKept {
-					others = append(others, s)
-				}
-			}
-		}
-	}()
-	return ctx, func() ([]os.Signal, error) {
-		close(end)
-		<-done
-		err := ctx.Err()
-		cancel(nil)
-		return others, err
-	}
-}
-
-// interrupted is the result of a wait whose context ended.
-func interrupted(ctx context.Context) Result {
-	r := Result{Class: Interrupted, Err: context.Cause(ctx)}
-	if i, ok := r.Err.(*interrupt); ok {
-		r.Signal = i.signal
-	}
-	return r
 }

@@ -49,30 +49,30 @@ func (e *election) rise(t *testing.T) term {
 		t.Fatal(err)
 	}
 	c := e.candidate(old)
-	thaw := e.freezeThinking(old, c)
+	f := e.freezeThinking(old, c)
 	next, ok := e.await(t.Context(), old, electedWithin+afterwards)
 	if !ok {
 		t.Fatal("nobody is elected")
 	}
 	e.writes(next, func() {}, "written")
 	e.writes(old, func() { signalAll(c.members(), syscall.SIGCONT) }, outcome)
-	e.writes(next, thaw, "written")
+	e.writes(next, f.thaw, "written")
 	return old
 }
 
 // freezeThinking freezes all of a leader that has read the book, and has not begun to write it.
-func (e *election) freezeThinking(t term, c *candidate) (thaw func()) {
+func (e *election) freezeThinking(t term, c *candidate) standstill {
 	for {
 		e.writes(t, func() {}, "written")
 		lasts(e.t.Context(), 50*time.Millisecond) // until it has read
-		thaw, ok := c.freeze()
+		f, ok := c.freeze()
 		if !ok {
 			e.t.Fatal("it can't be frozen")
 		}
 		if e.lines(t, "book") == e.lines(t, "written") && !slices.ContainsFunc(c.members(), fences) {
-			return thaw
+			return f
 		}
-		thaw() // a busy host was late
+		f.thaw() // a busy host was late
 	}
 }
 

@@ -170,7 +170,7 @@ func (a *arena) freezeAlone(ctx context.Context, r *rand.Rand) bool {
 // dies.
 func (a *arena) freezeAll(ctx context.Context, r *rand.Rand) bool {
 	return a.harm(r, anyone, func(j *job) bool {
-		thaw, ok := j.freeze()
+		f, ok := j.freeze()
 		if !ok {
 			return false
 		}
@@ -181,10 +181,11 @@ func (a *arena) freezeAll(ctx context.Context, r *rand.Rand) bool {
 		}
 		lasts(ctx, d)
 		if tooLong && ctx.Err() == nil {
+			f.end()
 			a.applied("killed frozen", trace.Now())
 			return a.killOff(j)
 		}
-		thaw()
+		f.thaw()
 		return true
 	})
 }

@@ -159,16 +159,32 @@ func (s session) stop() bool { return servers.Freeze(int(s)) == nil }
 // wake lets the leader go on.
 func (s session) wake() { syscall.Kill(int(s), syscall.SIGCONT) }
 
-// freeze stops all of it, the leader first, so that nothing is started any more; thaw wakes what
-// was stopped: one that was on its way out of the session doesn't say yet that it was of it.
-func (s session) freeze() (thaw func(), ok bool) {
-	if !s.stop() {
-		return nil, false
-	}
-	rest := s.all()
-	signalAll(rest, syscall.SIGSTOP)
-	return func() { s.wake(); signalAll(rest, syscall.SIGCONT) }, true
+// standstill is a session of which all stands still.
+type standstill struct {
+	session
+	rest []int
 }
+
+// freeze stops all of it, the leader first, so that nothing is started any more.
+func (s session) freeze() (f standstill, ok bool) {
+	if !s.stop() {
+		return standstill{}, false
+	}
+	f = standstill{s, s.all()}
+	signalAll(f.rest, syscall.SIGSTOP)
+	return f, true
+}
+
+// thaw wakes who was stopped: one that was on its way out of the session doesn't say yet that it
+// was of it.
+func (f standstill) thaw() {
+	f.wake()
+	signalAll(f.rest, syscall.SIGCONT)
+}
+
+// end kills who was stopped. It is for those whose time is nearly up: a look for others can take
+// a busy host seconds.
+func (f standstill) end() { signalAll(f.rest, syscall.SIGKILL) }
 
 func signalAll(pids []int, sig syscall.Signal) {
 	for _, pid := range pids {
